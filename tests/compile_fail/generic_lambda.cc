@@ -1,0 +1,4 @@
+// expect: no one signature
+#include <mobula/mobula.h>
+
+void use() { mobula::remote<[](auto x) { return x; }>(1); }

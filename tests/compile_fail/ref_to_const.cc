@@ -1,0 +1,4 @@
+// expect: write ObjectRef<T> with a plain T
+#include <mobula/mobula.h>
+
+void use() { mobula::ObjectRef<const int> ref; }
