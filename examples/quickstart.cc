@@ -69,7 +69,7 @@ struct Arguments {
   std::string results;
   std::string name;
   int trials = 24;
-  int epochs = 15;
+  int epochs = 12;
   std::uint64_t seed = 1;
   bool resume = false;
 };
@@ -89,7 +89,7 @@ tune::RunResult<std::vector<float>> search(const Arguments& arguments) {
   const tune::Space space{{"lr", tune::loguniform(3e-4, 1e-1)},
                           {"depth", tune::integers(1, 4)},
                           {"width", tune::choice({32, 64, 128, 256})},
-                          {"batch_size", tune::choice({32, 64, 128, 256})},
+                          {"batch_size", tune::choice({64, 128, 256})},
                           {"weight_decay", tune::loguniform(1e-6, 1e-2)},
                           {"activation", tune::choice({"relu", "leaky_relu", "tanh"})},
                           {"optimizer", tune::choice({"sgd", "momentum", "adam"})},
@@ -128,7 +128,7 @@ double test_accuracy(const tune::RunResult<std::vector<float>>& result) {
       "  --name NAME          of the experiment's folder there (default: train_<date>)\n"
       "  --resume             go on with the interrupted run NAME, or with the newest one\n"
       "  --trials N           how many sets of parameters are tried (default: 24)\n"
-      "  --epochs N           passes over the data of a trial that is never stopped (default: 15)\n"
+      "  --epochs N           passes over the data of a trial that is never stopped (default: 12)\n"
       "  --seed N             same seed, same sets of parameters (default: 1)\n"
       "\n"
       "example: quickstart --cluster-file ~/cluster --address 10.0.0.1:6379 --trials 50");

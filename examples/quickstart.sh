@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh clone on Debian 12 to a parallel tuning job: installs the packages, builds what the job needs, and runs it
-# on a cluster of three nodes that it starts on this machine and stops at the end.
+# From a fresh clone on Debian 12 to a parallel tuning job: installs the packages, builds what the job needs, and runs
+# it on a cluster of three nodes that it starts on this machine and stops at the end.
 #   examples/quickstart.sh                                          all of the above
 #   examples/quickstart.sh --cluster-file F --address HOST:PORT     the same job on a cluster that runs already
 #   examples/quickstart.sh --resume                                 goes on with an interrupted job

@@ -69,19 +69,27 @@ void Borrows::drop(ObjectId object, const std::vector<ObjectLocator>& inside, Ou
   if (borrow->release_waits == 0) release(object, outbox, actions);
 }
 
+void Borrows::confirm_later(const Peer& owner, Said said) {
+  OwnerLink& link = owners_[owner.process()];
+  link.peer = owner;
+  link.unconfirmed.push_back(said);
+  if (std::exchange(link.wants_barrier, true)) return;
+  barriers_due_.push_back(owner.process());
+}
+
+void Borrows::report_copy(ObjectId object, NodeId owner_node, NodeId here, Outbox& outbox) {
+  const Peer owner = owner_peer(object, owner_node);
+  outbox.add(owner, ObjectLocation{object, here, true});
+  confirm_later(owner, {object, round_, here});
+}
+
 void Borrows::release(ObjectId object, Outbox& outbox, OwnerActions& actions) {
   Borrow& borrow = borrows_.at(object);
   const Peer owner = owner_peer(object, borrow.node);
   auto& message = outbox.last<ReleaseObjects>(owner);
   message.round = round_;
   message.objects.push_back(object);
-  OwnerLink& link = owners_[owner.process()];
-  link.peer = owner;
-  link.unconfirmed.push_back({object, round_});
-  if (!link.wants_barrier) {
-    link.wants_barrier = true;
-    barriers_due_.push_back(owner.process());
-  }
+  confirm_later(owner, {object, round_, {}});
   const bool was_asked = borrow.state == State::kAsked;
   auto waiters = std::move(borrow.waiters);
   erase(object);
@@ -182,7 +190,7 @@ std::vector<ObjectId> Borrows::on_borrowed(const Peer& owner, const ObjectsBorro
   OwnerLink* link = owners_.find(owner.process());
   if (link == nullptr || link->barrier == 0 || message.round < link->barrier) return gone;
   const std::uint64_t barrier = std::exchange(link->barrier, 0);
-  std::erase_if(link->unconfirmed, [barrier](const Released& released) { return released.round < barrier; });
+  std::erase_if(link->unconfirmed, [barrier](const Said& said) { return said.round < barrier; });
   if (link->unconfirmed.empty()) {
     owners_.erase(owner.process());
   } else if (!link->wants_barrier) {
@@ -210,12 +218,24 @@ void Borrows::owner_gone(ProcessId owner, Outbox& outbox, OwnerActions& actions)
   fire(std::move(waiters), outbox, actions);
 }
 
+void Borrows::link_broken(ProcessId owner) {
+  if (OwnerLink* link = owners_.find(owner)) {
+    link->broken = true;
+    link->barrier = 0;
+  }
+}
+
 void Borrows::repeat(const Peer& owner, Outbox& outbox) {
   // First the old releases with their old rounds, then what is held, with a round newer than all of them.
   if (OwnerLink* link = owners_.find(owner.process())) {
     link->barrier = 0;
-    for (const Released& released : link->unconfirmed) {
-      outbox.add(owner, ReleaseObjects{released.round, {released.object}});
+    link->broken = false;
+    for (const Said& said : link->unconfirmed) {
+      if (said.copy_on) {
+        outbox.add(owner, ObjectLocation{said.object, said.copy_on, true});
+      } else {
+        outbox.add(owner, ReleaseObjects{said.round, {said.object}});
+      }
     }
     if (!link->unconfirmed.empty() && !link->wants_barrier) {
       link->wants_barrier = true;
@@ -237,7 +257,7 @@ void Borrows::finish_step(Outbox& outbox) {
     OwnerLink* link = owners_.find(owner);
     if (link == nullptr) continue;
     link->wants_barrier = false;
-    if (link->barrier != 0 || link->unconfirmed.empty()) continue;
+    if (link->broken || link->barrier != 0 || link->unconfirmed.empty()) continue;
     link->barrier = ++round_;
     outbox.add(link->peer, BorrowObjects{link->barrier, {}});
   }

@@ -5,8 +5,8 @@
 // matters more than the message: whoever kept the object alive until now (a caller's pin, a container, the sender of a
 // result) may let go only after the owner has confirmed, because messages on different links overtake each other.
 //
-// Releases have no answer of their own. So that one lost with its link is repeated, an empty BorrowObjects follows them as a
-// barrier: its answer confirms all before it.
+// Releases and reports of new copies have no answer of their own. So that one lost with its link is repeated, an empty
+// BorrowObjects follows them as a barrier: its answer confirms all before it.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,22 @@ class Borrows {
   // Results arrived with references to `objects`, all held: tells `executor` once they are confirmed.
   void take_over(TaskId task, const Peer& executor, const std::vector<ObjectLocator>& objects, Outbox& outbox);
 
+  bool taking_over(TaskId task, const Peer& executor) const {
+    const Handoff* handoff = handoffs_.find(task);
+    return handoff != nullptr && handoff->executor == executor;
+  }
+
+  // This node has a copy now: its owner frees it there too.
+  void report_copy(ObjectId object, NodeId owner_node, NodeId here, Outbox& outbox);
+
   // Returns the objects that the owner had freed before.
   std::vector<ObjectId> on_borrowed(const Peer& owner, const ObjectsBorrowed& message, Outbox& outbox,
                                     OwnerActions& actions);
   // Nothing is confirmed or released any more; what it owned stays known here for as long as it is held.
   void owner_gone(ProcessId owner, Outbox& outbox, OwnerActions& actions);
   bool borrows_from(ProcessId owner) const { return counts_.contains(owner); }
+  // What was sent to it may be lost. Until repeat() nothing that is sent confirms what was sent before.
+  void link_broken(ProcessId owner);
   // Everything that may be lost on the way to `owner`, again.
   void repeat(const Peer& owner, Outbox& outbox);
 
@@ -66,15 +76,17 @@ class Borrows {
     std::uint32_t release_waits = 0;   // objects inside it whose borrows are not confirmed yet
     std::vector<Waiter> waiters;       // for the confirmation
   };
-  struct Released {
+  struct Said {
     ObjectId object;
     std::uint64_t round = 0;
+    NodeId copy_on;                    // zero: a release
   };
   struct OwnerLink {
     Peer peer;
-    std::vector<Released> unconfirmed;
+    std::vector<Said> unconfirmed;
     std::uint64_t barrier = 0;         // round of the barrier on its way; 0: none
     bool wants_barrier = false;
+    bool broken = false;
   };
   struct Handoff {
     Peer executor;
@@ -86,6 +98,7 @@ class Borrows {
   static constexpr std::size_t kAskedSlack = 64;
   void no_longer_asked();
   void erase(ObjectId object);
+  void confirm_later(const Peer& owner, Said said);
   void ask(ObjectId object, Borrow& borrow, Outbox& outbox);
   void release(ObjectId object, Outbox& outbox, OwnerActions& actions);
   void fire(std::vector<Waiter> waiters, Outbox& outbox, OwnerActions& actions);

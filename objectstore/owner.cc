@@ -29,8 +29,10 @@ void Owner::step(Instant, std::span<OwnerEvent> events, OwnerActions& actions) {
     const std::size_t cleared = actions.cleared.size();
     std::visit([this](auto& concrete) { on(concrete); }, event);
     for (std::size_t i = cleared; i < actions.cleared.size(); ++i) {
-      const Handoff* handoff = handoffs_.find(actions.cleared[i].call);
-      if (handoff != nullptr && handoff->until_cleared) end_handoff(actions.cleared[i].call);
+      Handoff* handoff = handoffs_.find(actions.cleared[i].call);
+      if (handoff == nullptr) continue;
+      handoff->sent = true;
+      if (handoff->until_cleared) end_handoff(actions.cleared[i].call);
     }
   }
   actions_ = nullptr;
@@ -192,6 +194,7 @@ void Owner::settle(ObjectId object, Object& entry, State state) {
 void Owner::on(StoreResults& event) {
   const std::vector<ObjectLocator> foreign = foreign_of(event.values);
   const bool confirms_to_itself = event.executor.process() == self_.process && any_refs(event.values);
+  free_leftovers(event);
   std::shared_ptr<const ErrorInfo> error;
   if (event.error) error = std::make_shared<const ErrorInfo>(std::move(*event.error));
   for (std::uint32_t i = 0; i < event.count; ++i) {
@@ -216,6 +219,17 @@ void Owner::on(StoreResults& event) {
   if (!foreign.empty() || confirms_to_itself) borrows_.take_over(event.task, event.executor, foreign, outbox_);
 }
 
+void Owner::free_leftovers(const StoreResults& event) {
+  for (const NodeId node : event.left_on) {
+    for (std::uint32_t i = 0; i < event.count; ++i) {
+      const auto* stored = i < event.values.size() ? std::get_if<StoredValue>(&event.values[i]) : nullptr;
+      const bool wanted = stored != nullptr &&
+                          std::find(stored->nodes.begin(), stored->nodes.end(), node) != stored->nodes.end();
+      if (!wanted) free_copies(return_id(event.first, i), {node});
+    }
+  }
+}
+
 void Owner::on(DiscardResults& event) {
   for (const Value& value : event.values) {
     const auto* stored = std::get_if<StoredValue>(&value);
@@ -230,6 +244,8 @@ void Owner::on(DiscardResults& event) {
     }
   }
   const bool to_itself = event.executor.process() == self_.process && any_refs(event.values);
+  // A repeat of results that are being taken over: their confirmation is on its way.
+  if (borrows_.taking_over(event.task, event.executor)) return;
   if (to_itself || !foreign_of(event.values).empty()) outbox_.last<HandoffDone>(event.executor).tasks.push_back(event.task);
 }
 

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -45,6 +46,10 @@ class Owner {
   void check() const;
   bool idle() const;
 
+  // Why the objects known here are held, one line each, at most `lines_max`. For people.
+  std::string describe(std::size_t lines_max) const;
+  // Results were sent whose receiver has not yet taken over the references in them: ending now would lose them.
+  bool handing_over() const { return !handoffs_.empty(); }
   // The call that makes this object; zero when it is none of ours or ready.
   TaskId maker_of(ObjectId object) const;
 
@@ -80,6 +85,7 @@ class Owner {
   struct Handoff {
     ProcessId caller;
     bool until_cleared = false;        // only until the answer is out
+    bool sent = false;                 // the answer is out
     std::vector<ObjectId> objects;
   };
   enum class Hold : std::uint8_t { kLocal, kPin, kContained };
@@ -124,6 +130,7 @@ class Owner {
   void drop(ObjectId object, Hold kind);
   void maybe_free(ObjectId object, Object& entry);
   void free_own(ObjectId object);
+  void free_leftovers(const StoreResults& event);
   void free_copies(ObjectId object, const std::vector<NodeId>& nodes);
 
   void put(ObjectId object, State state);

@@ -77,6 +77,7 @@ struct StoreResults {
   std::vector<Value> values;
   std::optional<ErrorInfo> error;
   Peer executor;           // that holds the references in `values` until HandoffDone
+  std::vector<NodeId> left_on;  // where earlier attempts died, which may have left copies of their own
 };
 // Results nobody waits for (a repeat, or an attempt that was given up): let go of what they hold.
 struct DiscardResults {
@@ -159,6 +160,13 @@ struct CallCleared {
 struct HandleFreed {
   ObjectId object;
 };
+// The receiver of this call's results has not confirmed that it took over the references in them, and the link broke
+// meanwhile: its word may be lost.
+struct HandoffUnconfirmed {
+  TaskId call;
+  Peer caller;
+  std::vector<ObjectLocator> refs;
+};
 
 struct OwnerActions {
   std::vector<Send> sends;                // filled by flush()
@@ -167,6 +175,7 @@ struct OwnerActions {
   std::vector<ArgumentsPinned> pinned;
   std::vector<CallCleared> cleared;
   std::vector<HandleFreed> handles;
+  std::vector<HandoffUnconfirmed> unconfirmed;
 };
 
 }  // namespace mobula::objectstore

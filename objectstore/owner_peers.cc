@@ -166,7 +166,7 @@ void Owner::receive(const Peer&, ObjectPinned& message) {
     } else {
       // The owner of an argument is known by its value only; its node is where calls reach it.
       const NodeId owner_node = entry != nullptr ? entry->owner_node : answer.owner_node;
-      if (owner_node) outbox_.add(Peer::of(owner_of(object), owner_node), ObjectLocation{object, self_.node, true});
+      if (owner_node) borrows_.report_copy(object, owner_node, self_.node, outbox_);
     }
   }
   if (answer.error) {
@@ -205,10 +205,18 @@ void Owner::on(CutOff& event) {
 }
 
 void Owner::on(PeerTroubled& event) {
+  if (event.stage == PeerTrouble::kBroken) borrows_.link_broken(event.peer.process());
   if (event.stage == PeerTrouble::kGone) process_gone(event.peer, event.why);
 }
 
 void Owner::on(PeerUsable& event) {
+  for (const TaskId call : handoffs_.sorted_keys()) {
+    const Handoff& handoff = handoffs_.at(call);
+    if (handoff.caller != event.peer.process() || handoff.until_cleared || !handoff.sent) continue;
+    HandoffUnconfirmed again{call, event.peer, {}};
+    for (const ObjectId object : handoff.objects) again.refs.push_back(locator(object, objects_.at(object)));
+    actions_->unconfirmed.push_back(std::move(again));
+  }
   borrows_.repeat(event.peer, outbox_);
   if (!borrows_.borrows_from(event.peer.process())) return;
   for (const ObjectId object : objects_.sorted_keys()) {
@@ -278,6 +286,21 @@ void Owner::on(NodeGone& event) {
 
 OwnerStats Owner::stats() const {
   return OwnerStats{objects_.size(), borrows_.size(), node_pins_.size(), borrowers_.size(), freed_};
+}
+
+std::string Owner::describe(std::size_t lines_max) const {
+  std::string text;
+  for (const ObjectId object : objects_.sorted_keys()) {
+    if (lines_max-- == 0) break;
+    const Object& entry = objects_.at(object);
+    text += to_string(object) + (ready(entry) ? " ready" : " pending") + ": " + std::to_string(entry.local) + " local, " +
+            std::to_string(entry.pins) + " calls, " + std::to_string(entry.contained) + " containers";
+    if (const auto* borrowers = borrowers_.find(object)) {
+      for (const Borrower& borrower : *borrowers) text += ", process " + to_string(borrower.peer.process());
+    }
+    text += "\n";
+  }
+  return text;
 }
 
 bool Owner::idle() const {

@@ -350,6 +350,21 @@ void Executor::keep_answer(Caller& caller, CallResult result) {
   }
 }
 
+void Executor::on(RepeatAnswer& event) {
+  const Caller* caller = callers_.find(event.caller.process());
+  const Answer* answer = caller == nullptr ? nullptr : caller->answers.find(event.call.sequence);
+  if (answer != nullptr && !answer->dropped) {
+    send_answer(event.caller, answer->result);
+    return;
+  }
+  // It was acknowledged: an attempt that never was makes the caller confirm, and nothing else.
+  CallResult result;
+  result.task = event.call;
+  result.attempt = ~std::uint32_t{0};
+  result.returns.emplace_back(InlineValue{{}, std::move(event.refs)});
+  send_answer(event.caller, result);
+}
+
 // ---- calls go back, are cancelled ---------------------------------------------------------------------------------------
 
 void Executor::give_back(const Peer& caller, TaskId task) {

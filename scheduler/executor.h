@@ -108,6 +108,7 @@ class Executor {
   void on(ThreadUnblocked& event);
   void on(ArgumentsReady& event);
   void on(AnswerCleared& event);
+  void on(RepeatAnswer& event);
   void on(PeerTroubled& event);
   void on(NodeGone& event);
   void on(Received& event);

@@ -47,8 +47,15 @@ struct AnswerCleared {
   TaskId call;
 };
 
+// The receiver of these results may not have got them, or has and its confirmation is lost: say them again.
+struct RepeatAnswer {
+  TaskId call;
+  Peer caller;
+  std::vector<ObjectLocator> refs;     // in the results
+};
+
 using ExecutorEvent = std::variant<CallFinished, ThreadBlocked, ThreadUnblocked, ArgumentsReady, AnswerCleared,
-                                   PeerTroubled, NodeGone, Received, Tick>;
+                                   RepeatAnswer, PeerTroubled, NodeGone, Received, Tick>;
 
 // ---- actions ----
 

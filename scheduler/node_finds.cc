@@ -108,7 +108,7 @@ void Node::receive(const Peer& from, const NodeFound& message) {
   lease.refused.clear();
   for (const LeaseId id : queues_.at(ShapeKey{lease.request.caller.job, request})) {
     Lease& same = leases_.at(id);
-    if (!same.asking) same.ask_at = std::max(same.ask_at, now_ + wait);
+    if (!same.asking) same.ask_at = now_ + wait;
   }
   lease.backoff = std::min(wait * 2, config_.find_backoff_max);
   want(now_ + wait);

@@ -321,6 +321,7 @@ void Submitter::settle(std::uint64_t sequence, CallResult* result, std::optional
   settled.returns = task.returns;
   settled.executor = executor;
   settled.pinned = task.pinned;
+  settled.left_on = std::move(task.left_on);
   if (result != nullptr && result->returns.size() != task.returns && !error) {
     error = make_error(ErrorKind::kTaskFailed, "it gave " + std::to_string(result->returns.size()) +
                                                    " values where the call expects " + std::to_string(task.returns));

@@ -72,6 +72,7 @@ class Submitter {
     std::uint64_t bytes = 0;
     std::uint64_t lease = 0;           // tasks, when pushed
     std::uint64_t order = 0;           // actor calls, when pushed: the sequence
+    std::vector<NodeId> left_on;       // where earlier attempts died
     std::int64_t estimate_ns = 0;      // as counted in the lease's pipeline
   };
   struct Shape {

@@ -323,7 +323,11 @@ void Submitter::fail_queue(ActorId id, const ErrorInfo& error) {
   auto calls = std::exchange(actor.inflight, {});
   calls.insert(calls.end(), actor.queue.begin(), actor.queue.end());
   actor.queue.clear();
-  for (const std::uint64_t sequence : calls) settle(sequence, nullptr, error, {});
+  for (const std::uint64_t sequence : calls) {
+    Task& task = tasks_.at(sequence);
+    if (task.state == CallState::kPushed) task.left_on.push_back(actor.info.address.host.node);
+    settle(sequence, nullptr, error, {});
+  }
   call_gone(id, actor);
 }
 
@@ -334,6 +338,7 @@ void Submitter::drop_inflight(ActorId id, const ErrorInfo& error) {
   std::deque<std::uint64_t> again;
   for (const std::uint64_t sequence : calls) {
     Task& task = tasks_.at(sequence);
+    task.left_on.push_back(actor.info.address.host.node);
     if (task.max_retries == -2) task.max_retries = actor.info.max_task_retries;
     std::deque<std::uint64_t> one;
     retry_or_fail(sequence, error, true, one);

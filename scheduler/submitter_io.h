@@ -120,6 +120,7 @@ struct CallSettled {
   std::optional<ErrorInfo> error;
   Peer executor;
   bool pinned = false;                 // its arguments hold references
+  std::vector<NodeId> left_on;         // earlier attempts died there and may have left results in the store
 };
 // An answer that nobody waits for.
 struct StaleAnswer {

@@ -302,6 +302,7 @@ void Submitter::lose_lease(std::uint64_t sequence, const ErrorInfo& error) {
     Task& task = tasks_.at(task_sequence);
     task.lease = 0;
     task.estimate_ns = 0;
+    task.left_on.push_back(lease.worker.node);
     // Only the oldest can have been under way when the worker ended; the others are not charged for it.
     std::deque<std::uint64_t> one;
     retry_or_fail(task_sequence, error, task_sequence == pipeline.front(), one);

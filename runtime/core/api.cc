@@ -253,12 +253,12 @@ std::vector<NodeInfo> list_nodes() {
   for (const auto& row : reply.rows) {
     NodeInfo node;
     parse_id(cell(row, column("node")), node.id);
-    node.address = cell(row, column("address"));
-    node.alive = cell(row, column("state")) == "ALIVE";
-    node.cpus = number(cell(row, column("cpus")));
+    node.address = cell(row, column("endpoint"));
+    node.alive = cell(row, column("state")) == "alive";
+    node.cpus = number(cell(row, column("cpus_total")));
     node.cpus_free = number(cell(row, column("cpus_free")));
-    node.memory = static_cast<std::uint64_t>(number(cell(row, column("memory"))));
-    node.gpus = number(cell(row, column("gpus")));
+    node.memory = static_cast<std::uint64_t>(number(cell(row, column("memory_total"))));
+    node.gpus = number(cell(row, column("gpus_total")));
     nodes.push_back(std::move(node));
   }
   return nodes;

@@ -58,7 +58,14 @@ void Engine::step(Instant now, std::span<Event> events, Actions& actions) {
     route();
   }
   flush();
+  maybe_exit();
   actions_ = nullptr;
+}
+
+void Engine::maybe_exit() {
+  if (!exit_ || (owner_.handing_over() && now_ < exit_by_)) return;
+  actions_->orders.emplace_back(*std::exchange(exit_, std::nullopt));
+  exit_by_ = Instant::never();
 }
 
 template <class E>
@@ -190,7 +197,7 @@ void Engine::route() {
   for (;;) {
     const objectstore::OwnerActions& own = from_owner_;
     const bool owner = !own.ready.empty() || !own.resolved.empty() || !own.pinned.empty() || !own.cleared.empty() ||
-                       !own.handles.empty();
+                       !own.handles.empty() || !own.unconfirmed.empty();
     const bool submitter = !from_submitter_.outputs.empty();
     const bool executor = !from_executor_.outputs.empty() || !from_executor_.execute.empty();
     if (!owner && !submitter && !executor) return;
@@ -219,11 +226,15 @@ void Engine::route_owner() {
     to_submitter(scheduler::HandleGone{*actor});
     handles_.erase(freed.object);
   }
+  for (objectstore::HandoffUnconfirmed& again : reading_owner_.unconfirmed) {
+    to_executor(scheduler::RepeatAnswer{again.call, again.caller, std::move(again.refs)});
+  }
   reading_owner_.ready.clear();
   reading_owner_.resolved.clear();
   reading_owner_.pinned.clear();
   reading_owner_.cleared.clear();
   reading_owner_.handles.clear();
+  reading_owner_.unconfirmed.clear();
 }
 
 void Engine::route_submitter() {
@@ -255,7 +266,7 @@ void Engine::routed(Output& output) {
     to_owner(objectstore::Resolve{output.object});
   } else if constexpr (std::is_same_v<Output, scheduler::CallSettled>) {
     to_owner(objectstore::StoreResults{output.task, output.first_return, output.returns, std::move(output.values),
-                                       std::move(output.error), output.executor});
+                                       std::move(output.error), output.executor, std::move(output.left_on)});
     if (output.pinned) to_owner(objectstore::Unpin{PinKind::kCall, output.task});
   } else if constexpr (std::is_same_v<Output, scheduler::StaleAnswer>) {
     to_owner(objectstore::DiscardResults{output.task, std::move(output.values), output.executor});
@@ -268,7 +279,10 @@ void Engine::routed(Output& output) {
     }
   } else if constexpr (std::is_same_v<Output, scheduler::ActorSettled>) {
     to_owner(objectstore::Unpin{PinKind::kActor, key_of_actor(output.actor)});
-  } else if constexpr (kOneOf<Output, ActorAnswer, QueueChanged, CancelRunning, DropInstance, ExitProcess>) {
+  } else if constexpr (std::is_same_v<Output, ExitProcess>) {
+    exit_ = std::move(output);
+    exit_by_ = now_ + kExitWait;
+  } else if constexpr (kOneOf<Output, ActorAnswer, QueueChanged, CancelRunning, DropInstance>) {
     actions_->orders.emplace_back(std::move(output));
   } else if constexpr (std::is_same_v<Output, scheduler::NeedArguments>) {
     to_owner(objectstore::PinArguments{output.call, std::move(output.values)});
@@ -323,7 +337,7 @@ void Engine::flush() {
 // ---- for the driver -----------------------------------------------------------------------------------------------------------
 
 Instant Engine::next_deadline() const {
-  return std::min({submitter_.next_deadline(), executor_.next_deadline(), watch_.next_deadline()});
+  return std::min({submitter_.next_deadline(), executor_.next_deadline(), watch_.next_deadline(), exit_by_});
 }
 
 EngineStats Engine::stats() const { return EngineStats{submitter_.stats(), executor_.stats(), owner_.stats()}; }

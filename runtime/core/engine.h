@@ -8,7 +8,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 #include <vector>
 
@@ -37,6 +39,8 @@ class Engine {
   Instant next_deadline() const;
   EngineStats stats() const;
   void check() const;
+  // Why objects are held, for `mobula list objects`.
+  std::string describe_objects(std::size_t lines_max) const { return owner_.describe(lines_max); }
   // True when nothing is left: no call, lease, reference or answer. For tests.
   bool idle() const;
 
@@ -69,6 +73,9 @@ class Engine {
   void pin(objectstore::PinKind kind, TaskId key, const std::vector<ArgumentIn>& arguments);
   // Lets the three send, and delivers what this process sends to itself.
   void flush();
+  void maybe_exit();
+
+  static constexpr Duration kExitWait = std::chrono::seconds(5);
 
   ProcessAddress self_;
   Instant now_;
@@ -79,6 +86,8 @@ class Engine {
   objectstore::Owner owner_;
   IdMap<ObjectId, ActorId> handles_;
   bool cut_off_ = false;
+  std::optional<ExitProcess> exit_;         // wanted, put off until what was sent is taken over
+  Instant exit_by_ = Instant::never();
   // Buffers, empty between steps; a pair each, so that one is read while the other fills.
   scheduler::SubmitterActions from_submitter_, reading_submitter_;
   scheduler::ExecutorActions from_executor_, reading_executor_;

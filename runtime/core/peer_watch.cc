@@ -88,7 +88,7 @@ std::vector<PeerWatch::Verdict> PeerWatch::tick(Instant now, std::vector<Send>& 
     } else if (watched->alive_at + kForgetAfter <= now) {
       watched_.erase(ProcessId{timer->id});
     } else {
-      timers_.set(now + kAskAgain, Timer::kLook, timer->id);
+      ask(now, *watched, sends);  // the last answer may be older than the last loss
     }
   }
   return verdicts;

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 
 #include <nlohmann/json.hpp>
@@ -78,6 +80,8 @@ class Daemons {
     loop_.run();
     node_.reset();
     head_.reset();
+    std::error_code ignored;
+    if (!pid_file_.empty()) std::filesystem::remove(pid_file_, ignored);
     return exit_code_;
   }
 
@@ -135,6 +139,8 @@ class Daemons {
     auto opened = HeadDaemon::start(loop_, std::move(config), *std::move(store));
     if (!opened) return opened.error();
     head_ = *std::move(opened);
+    pid_file_ = std::filesystem::path(options_.cluster_file).parent_path() / ("head-" + to_string(file.cluster) + ".pid");
+    std::ofstream(pid_file_) << ::getpid() << "\n";  // for `mobula stop`
     const Endpoint at = head_->endpoint();
     announce({{"endpoint", net::to_string(net::HostPort{at.host, at.port})}, {"cluster", to_string(file.cluster)}});
     return {};
@@ -248,6 +254,7 @@ class Daemons {
   std::unique_ptr<net::Watch> signal_watch_;
   std::unique_ptr<HeadDaemon> head_;
   std::unique_ptr<NodeDaemon> node_;
+  std::filesystem::path pid_file_;
   bool ready_ = false;
   bool stopping_ = false;
   int exit_code_ = 0;

@@ -91,7 +91,8 @@ Result<Fd> listen_on(const std::string& host, PortRange ports) {
   const char* remedy = "Name an address of this machine with --node-ip-address";
   if (last_error == EADDRINUSE) remedy = "Stop what uses the port, or choose another with --port or --port-range";
   if (last_error == EACCES) remedy = "Ports below 1024 need root; choose another with --port";
-  return make_error(ErrorKind::kUnreachable, "cannot listen at " + where + ": " + errno_text(last_error) + ". " + remedy);
+  return make_error(ErrorKind::kUnreachable,
+                    "cannot listen at " + where + ": " + errno_text(last_error) + ". " + remedy);
 }
 
 }  // namespace
@@ -158,10 +159,18 @@ Result<std::unique_ptr<Acceptor>> Acceptor::listen(Loop& loop, const std::string
 }
 
 Acceptor::Acceptor(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Acceptor::~Acceptor() { impl_->stop(); }
-std::uint16_t Acceptor::port() const { return local_port(impl_->socket.get()); }
-std::size_t Acceptor::pending() const { return impl_->incoming.size(); }
-std::uint64_t Acceptor::refused() const { return impl_->log.refused(); }
+Acceptor::~Acceptor() {
+  impl_->stop();
+}
+std::uint16_t Acceptor::port() const {
+  return local_port(impl_->socket.get());
+}
+std::size_t Acceptor::pending() const {
+  return impl_->incoming.size();
+}
+std::uint64_t Acceptor::refused() const {
+  return impl_->log.refused();
+}
 
 void Acceptor::Impl::stop() {
   stopped = true;
@@ -175,9 +184,10 @@ void Acceptor::Impl::stop() {
 }
 
 void Acceptor::Impl::arm() {
-  stream.async_wait(asio::posix::stream_descriptor::wait_read, [self = shared_from_this()](const asio::error_code& error) {
-    if (!error && !self->stopped) self->accept_some();
-  });
+  stream.async_wait(asio::posix::stream_descriptor::wait_read,
+                    [self = shared_from_this()](const asio::error_code& error) {
+                      if (!error && !self->stopped) self->accept_some();
+                    });
 }
 
 void Acceptor::Impl::accept_some() {
@@ -281,12 +291,12 @@ void Acceptor::Impl::on_preamble(std::uint64_t id) {
 
 void Acceptor::Impl::authenticate(std::uint64_t id, Fd accepted, const Preamble& preamble) {
   const Instant deadline = incoming.at(id)->deadline;
-  auto handshake = Handshake::begin(loop, TlsSession::server(std::move(accepted), handlers.lookup), deadline,
-                                    [weak = weak_from_this(), id, preamble](std::unique_ptr<TlsSession> session,
-                                                                            HandshakeEnd end) {
-                                      const auto self = weak.lock();
-                                      if (self) self->authenticated(id, preamble, std::move(session), end);
-                                    });
+  auto handshake =
+      Handshake::begin(loop, TlsSession::server(std::move(accepted), handlers.lookup), deadline,
+                       [weak = weak_from_this(), id, preamble](std::unique_ptr<TlsSession> session, HandshakeEnd end) {
+                         const auto self = weak.lock();
+                         if (self) self->authenticated(id, preamble, std::move(session), end);
+                       });
   // It may have ended within begin().
   if (const auto found = incoming.find(id); found != incoming.end()) found->second->handshake = std::move(handshake);
 }

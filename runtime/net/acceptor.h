@@ -57,8 +57,8 @@ class Acceptor {
   Acceptor& operator=(const Acceptor&) = delete;
 
   std::uint16_t port() const;
-  std::size_t pending() const;         // unauthenticated connections now
-  std::uint64_t refused() const;       // since the start
+  std::size_t pending() const;    // unauthenticated connections now
+  std::uint64_t refused() const;  // since the start
 
   struct Impl;  // for this layer
 

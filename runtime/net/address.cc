@@ -51,7 +51,8 @@ Result<HostPort> parse_host_port(std::string_view text) {
   }
   if (host.empty()) return bad_address(text, "the host is missing");
   for (const char c : host) {
-    if (c <= ' ' || c == '/' || c == '|' || c == 127) return bad_address(text, "the host has a character it cannot have");
+    if (c <= ' ' || c == '/' || c == '|' || c == 127)
+      return bad_address(text, "the host has a character it cannot have");
   }
   if (!parse_port(port, address.port) || address.port == 0) return bad_address(text, "the port is not in 1..65535");
   address.host = host;
@@ -99,7 +100,8 @@ Result<std::string> local_address_towards(const HostPort& to) {
   const int error = ::getaddrinfo(to.host.c_str(), std::to_string(to.port).c_str(), &hints, &found);
   const std::unique_ptr<addrinfo, FreeAddresses> list(found);
   if (error != 0) {
-    return make_error(ErrorKind::kUnreachable, "cannot resolve the host name " + to.host + ": " + ::gai_strerror(error));
+    return make_error(ErrorKind::kUnreachable,
+                      "cannot resolve the host name " + to.host + ": " + ::gai_strerror(error));
   }
   int last_error = 0;
   for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
@@ -113,14 +115,13 @@ Result<std::string> local_address_towards(const HostPort& to) {
       continue;
     }
     char host[NI_MAXHOST];
-    if (::getnameinfo(reinterpret_cast<const sockaddr*>(&local), size, host, sizeof host, nullptr, 0,
-                      NI_NUMERICHOST) == 0) {
+    if (::getnameinfo(reinterpret_cast<const sockaddr*>(&local), size, host, sizeof host, nullptr, 0, NI_NUMERICHOST) ==
+        0) {
       return std::string(host);
     }
   }
   return make_error(ErrorKind::kUnreachable, "no address of this machine reaches " + to_string(to) + ": " +
-                                                 errno_text(last_error) +
-                                                 ". Name one with --node-ip-address");
+                                                 errno_text(last_error) + ". Name one with --node-ip-address");
 }
 
 }  // namespace mobula::net

@@ -48,15 +48,17 @@ Result<ClusterFile> decode(const std::string& path, const std::string& text) {
   if (json.is_discarded() || !json.is_object()) return broken("is not JSON");
   try {
     if (json.at("mobula").get<int>() != kFormat) {
-      return file_error(path, "has format " + std::to_string(json.at("mobula").get<int>()) + ", this Mobula reads format " +
-                                  std::to_string(kFormat) + ". Use the same version of Mobula on all machines");
+      return file_error(path, "has format " + std::to_string(json.at("mobula").get<int>()) +
+                                  ", this Mobula reads format " + std::to_string(kFormat) +
+                                  ". Use the same version of Mobula on all machines");
     }
     ClusterFile content;
     if (!parse_id(json.at("cluster").get<std::string>(), content.cluster) || !content.cluster) {
       return broken("has no valid cluster id");
     }
     content.address = json.at("address").get<std::string>();
-    if (const auto address = parse_host_port(content.address); !address) return broken("has no valid address");
+    // Empty until the head has started for the first time.
+    if (!content.address.empty() && !parse_host_port(content.address)) return broken("has no valid address");
     content.epoch = json.at("epoch").get<std::uint32_t>();
     if (json.contains("key")) {
       auto key = Key::from_hex(json.at("key").get<std::string>());
@@ -99,7 +101,8 @@ Status write_new(const std::string& path, const ClusterFile& content) {
   const Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) {
     if (errno == EEXIST) {
-      return file_error(path, "exists already. Name another file with --cluster-file, or remove it if its cluster is gone");
+      return file_error(path,
+                        "exists already. Name another file with --cluster-file, or remove it if its cluster is gone");
     }
     return file_error(path, "cannot be made: " + errno_text(errno));
   }
@@ -164,8 +167,9 @@ Result<ClusterFile> load_cluster_file(const std::string& path) {
   if (!file) {
     if (errno == ELOOP) return file_error(path, "is a symbolic link. Name the file itself");
     if (errno == ENOENT) {
-      return file_error(path, "does not exist. Start a cluster with `mobula start --head`, or copy the file from the "
-                              "machine of its head and name it with --cluster-file");
+      return file_error(path,
+                        "does not exist. Start a cluster with `mobula start --head`, or copy the file from the "
+                        "machine of its head and name it with --cluster-file");
     }
     return file_error(path, "cannot be opened: " + errno_text(errno));
   }
@@ -190,8 +194,8 @@ Result<Leaf> leaf_for(const ClusterFile& file, Role role, JobId job, std::uint64
   if (file.leaf && file.leaf->identity.role == role) return *file.leaf;
   return make_error(ErrorKind::kUnauthenticated,
                     "the cluster file gives the role " +
-                        std::string(file.leaf ? name_of(file.leaf->identity.role) : "of nobody") + ", this needs the role " +
-                        name_of(role) + ". Use the cluster file of the head's machine");
+                        std::string(file.leaf ? name_of(file.leaf->identity.role) : "of nobody") +
+                        ", this needs the role " + name_of(role) + ". Use the cluster file of the head's machine");
 }
 
 }  // namespace mobula::net

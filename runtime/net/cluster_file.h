@@ -14,10 +14,10 @@ namespace mobula::net {
 
 struct ClusterFile {
   ClusterId cluster;
-  std::string address;        // HOST:PORT of the head
-  std::uint32_t epoch = 1;    // of the key
-  std::optional<Key> key;     // the cluster key, or
-  std::optional<Leaf> leaf;   // one identity only (`mobula key --role ...`)
+  std::string address;       // HOST:PORT of the head
+  std::uint32_t epoch = 1;   // of the key
+  std::optional<Key> key;    // the cluster key, or
+  std::optional<Leaf> leaf;  // one identity only (`mobula key --role ...`)
 };
 
 // $HOME/.mobula/cluster.json (the home of the password file when HOME is not set).

@@ -69,8 +69,8 @@ class Attempt : public std::enable_shared_from_this<Attempt> {
 
   tcp::resolver resolver_;
   std::vector<tcp::endpoint> endpoints_;
-  std::size_t next_ = 0;           // of endpoints_
-  std::string failures_;           // one part per address tried
+  std::size_t next_ = 0;  // of endpoints_
+  std::string failures_;  // one part per address tried
   Fd socket_;
   std::unique_ptr<asio::posix::stream_descriptor> stream_;
   std::weak_ptr<Handshake> handshake_;  // it owns this Attempt, through its callback
@@ -90,17 +90,18 @@ void Attempt::resolve() {
     try_next();
     return;
   }
-  resolver_.async_resolve(to_.host, std::to_string(to_.port),
-                          [self = shared_from_this()](const asio::error_code& failure,
-                                                      const tcp::resolver::results_type& found) {
-                            self->on_resolved(failure, found);
-                          });
+  resolver_.async_resolve(
+      to_.host, std::to_string(to_.port),
+      [self = shared_from_this()](const asio::error_code& failure, const tcp::resolver::results_type& found) {
+        self->on_resolved(failure, found);
+      });
 }
 
 void Attempt::on_resolved(const asio::error_code& error, const tcp::resolver::results_type& found) {
   if (finished_) return;
   if (error || found.empty()) {
-    return fail_unreachable("the host name is not known (" + error.message() + ")", "Check its spelling, or use an IP address");
+    return fail_unreachable("the host name is not known (" + error.message() + ")",
+                            "Check its spelling, or use an IP address");
   }
   for (const auto& entry : found) endpoints_.push_back(entry.endpoint());
   try_next();
@@ -109,8 +110,9 @@ void Attempt::on_resolved(const asio::error_code& error, const tcp::resolver::re
 void Attempt::try_next() {
   doing_ = "connecting";
   if (next_ == endpoints_.size()) {
-    return fail_unreachable(failures_, "Is the cluster running there, and are address, network and firewall right? "
-                                       "(mobula doctor)");
+    return fail_unreachable(failures_,
+                            "Is the cluster running there, and are address, network and firewall right? "
+                            "(mobula doctor)");
   }
   const tcp::endpoint& endpoint = endpoints_[next_];
   socket_.reset(::socket(endpoint.data()->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -185,13 +187,14 @@ void Attempt::on_refusal(const Preamble& refusal) {
   switch (static_cast<RefusalCode>(refusal.flags)) {
     case RefusalCode::kBusy: return retry_later("the other end sets up too many connections");
     case RefusalCode::kVersion:
-      return fail_unreachable("it speaks protocol version " + std::to_string(refusal.version) + ", this program version " +
-                                  std::to_string(kPreambleVersion),
+      return fail_unreachable("it speaks protocol version " + std::to_string(refusal.version) +
+                                  ", this program version " + std::to_string(kPreambleVersion),
                               "Use the same version of Mobula on both sides");
     case RefusalCode::kUnknownTarget:
       return fail_unreachable("what the connection is for is not there (any more)", "It has ended or was restarted");
   }
-  fail_unreachable("it refused for a reason this version does not know", "Use the same version of Mobula on both sides");
+  fail_unreachable("it refused for a reason this version does not know",
+                   "Use the same version of Mobula on both sides");
 }
 
 void Attempt::retry_later(std::string why) {

@@ -30,7 +30,9 @@ std::size_t get_u16(const std::byte* at) {
   return std::to_integer<std::size_t>(at[0]) | std::to_integer<std::size_t>(at[1]) << 8;
 }
 
-std::size_t get_u32(const std::byte* at) { return get_u16(at) | get_u16(at + 2) << 16; }
+std::size_t get_u32(const std::byte* at) {
+  return get_u16(at) | get_u16(at + 2) << 16;
+}
 
 }  // namespace
 
@@ -216,6 +218,8 @@ Status FrameReader::add_descriptors(std::vector<Fd> descriptors) {
   return {};
 }
 
-bool FrameReader::at_boundary() const { return !big_ && read_ == write_; }
+bool FrameReader::at_boundary() const {
+  return !big_ && read_ == write_;
+}
 
 }  // namespace mobula::net

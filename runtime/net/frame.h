@@ -45,8 +45,12 @@ struct Frame {
   std::vector<Fd> descriptors;  // Unix links only
 };
 
-constexpr std::size_t padded(std::size_t size) { return (size + 7) & ~std::size_t{7}; }
-inline std::size_t payload_size(const Frame& frame) { return padded(frame.head.size()) + frame.body.size(); }
+constexpr std::size_t padded(std::size_t size) {
+  return (size + 7) & ~std::size_t{7};
+}
+inline std::size_t payload_size(const Frame& frame) {
+  return padded(frame.head.size()) + frame.body.size();
+}
 
 std::array<std::byte, kFrameHeaderSize> encode_frame_header(const Frame& frame);
 
@@ -106,8 +110,8 @@ class FrameReader {
   };
   std::unique_ptr<std::byte, Free> buffer_;  // malloc'ed, so that it grows without copying; null with a raw target
   RawTarget target_;
-  std::size_t capacity_ = 0;     // bytes of body that there is room for
-  std::size_t filled_ = 0;       // bytes of body that are there
+  std::size_t capacity_ = 0;            // bytes of body that there is room for
+  std::size_t filled_ = 0;              // bytes of body that are there
   std::array<std::byte, 8> padding_{};  // what follows the body of a big frame
   std::size_t padding_filled_ = 0;
 

@@ -1,11 +1,11 @@
 #include "runtime/net/keys.h"
 
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/kdf.h>
 #include <openssl/params.h>
 #include <openssl/rand.h>
-#include <openssl/core_names.h>
 
 #include <algorithm>
 #include <charconv>
@@ -45,9 +45,13 @@ std::vector<std::string_view> split(std::string_view text) {
 
 }  // namespace
 
-Key::Key(std::span<const std::byte, kSize> bytes) { std::copy(bytes.begin(), bytes.end(), bytes_.begin()); }
+Key::Key(std::span<const std::byte, kSize> bytes) {
+  std::copy(bytes.begin(), bytes.end(), bytes_.begin());
+}
 
-Key::~Key() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+Key::~Key() {
+  OPENSSL_cleanse(bytes_.data(), bytes_.size());
+}
 
 Key Key::random() {
   Key key;
@@ -56,7 +60,9 @@ Key Key::random() {
   return key;
 }
 
-Key Key::insecure() { return derive_key(Key(), "insecure"); }
+Key Key::insecure() {
+  return derive_key(Key(), "insecure");
+}
 
 Result<Key> Key::from_hex(std::string_view hex) {
   if (hex.size() != 2 * kSize) return make_error(ErrorKind::kInvalid, "a key is 64 hex digits");
@@ -80,7 +86,9 @@ std::string Key::reveal_hex() const {
   return text;
 }
 
-bool operator==(const Key& a, const Key& b) { return CRYPTO_memcmp(a.bytes_.data(), b.bytes_.data(), Key::kSize) == 0; }
+bool operator==(const Key& a, const Key& b) {
+  return CRYPTO_memcmp(a.bytes_.data(), b.bytes_.data(), Key::kSize) == 0;
+}
 
 const char* name_of(Role role) {
   switch (role) {
@@ -138,7 +146,9 @@ Key derive_key(const Key& parent, std::string_view label) {
   return key;
 }
 
-Key job_link_key(const Key& cluster_key, JobId job) { return derive_key(cluster_key, "link|" + to_string(job)); }
+Key job_link_key(const Key& cluster_key, JobId job) {
+  return derive_key(cluster_key, "link|" + to_string(job));
+}
 
 Key pair_link_key(const Key& cluster_key, JobId a, JobId b) {
   return derive_key(cluster_key, "link|" + to_string(std::min(a, b)) + "|" + to_string(std::max(a, b)));

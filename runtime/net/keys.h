@@ -55,7 +55,7 @@ const char* name_of(Role role);
 
 // Who is at the other end. As text: "1|<epoch>|<role>|<job>|<holder>", the TLS PSK identity.
 struct Identity {
-  std::uint32_t epoch = 1;   // which cluster key; two may live at a time
+  std::uint32_t epoch = 1;  // which cluster key; two may live at a time
   Role role = Role::kViewer;
   JobId job;                 // kWorker and job-bound clients; else none
   std::uint64_t holder = 0;  // NodeId, ProcessId, or a random number for a key file

@@ -15,11 +15,11 @@
 namespace mobula::net {
 namespace {
 
-constexpr std::size_t kPartsMax = 64;                            // of one gathering write
-constexpr std::size_t kWriteMax = std::size_t{256} << 10;        // bytes offered to one write, beyond its first frame
-constexpr std::size_t kReadBudget = std::size_t{1} << 20;        // bytes one link reads before others get their turn
-constexpr int kWriteRoundsMax = 16;                              // then a thread that came to send is let go
-constexpr Duration kLingerMax = std::chrono::seconds(2);         // for the other end to take our last bytes
+constexpr std::size_t kPartsMax = 64;                      // of one gathering write
+constexpr std::size_t kWriteMax = std::size_t{256} << 10;  // bytes offered to one write, beyond its first frame
+constexpr std::size_t kReadBudget = std::size_t{1} << 20;  // bytes one link reads before others get their turn
+constexpr int kWriteRoundsMax = 16;                        // then a thread that came to send is let go
+constexpr Duration kLingerMax = std::chrono::seconds(2);   // for the other end to take our last bytes
 
 constexpr std::array<std::byte, 8> kZeros{};
 
@@ -94,13 +94,13 @@ struct Link::Impl {
   std::deque<Outgoing> out;
   std::size_t queued = 0;
   bool started = false;
-  bool writing = false;         // some thread is inside transport->write()
-  bool blocked = false;         // the socket is full, the loop waits for it
+  bool writing = false;  // some thread is inside transport->write()
+  bool blocked = false;  // the socket is full, the loop waits for it
   bool above_mark = false;
-  bool closing = false;         // final; finish() is on its way or done
-  bool closing_soon = false;    // once all is written
+  bool closing = false;          // final; finish() is on its way or done
+  bool closing_soon = false;     // once all is written
   bool finish_deferred = false;  // the writing thread has to ask for finish()
-  bool finished = false;        // on_closed was called, or will be by start()
+  bool finished = false;         // on_closed was called, or will be by start()
   ErrorInfo reason;
 
   void arm_read();
@@ -175,8 +175,7 @@ void Link::Impl::on_readable() {
   if (released) return;
   std::size_t budget = kReadBudget;
   bool more = true;
-  while (more && read_once(budget, more)) {
-  }
+  while (more && read_once(budget, more)) {}
   deliver();
   if (released) return;
   {
@@ -388,8 +387,8 @@ void Link::Impl::on_stall() {
   }
   const auto limit = std::chrono::duration_cast<std::chrono::milliseconds>(options.stall_limit);
   close(make_error(ErrorKind::kUnreachable, peer + " has stopped reading: nothing was taken for " +
-                                                std::to_string(limit.count()) + " ms while " +
-                                                std::to_string(waiting) + " bytes wait for it"));
+                                                std::to_string(limit.count()) + " ms while " + std::to_string(waiting) +
+                                                " bytes wait for it"));
 }
 
 std::size_t Link::queued_bytes() const {
@@ -404,8 +403,12 @@ bool Link::above_high_water() const {
 
 // --- Closing -------------------------------------------------------------------------------------------------------
 
-void Link::close() { impl_->close(make_error(ErrorKind::kUnreachable, "the connection was closed on this side")); }
-void Link::close(ErrorInfo reason) { impl_->close(std::move(reason)); }
+void Link::close() {
+  impl_->close(make_error(ErrorKind::kUnreachable, "the connection was closed on this side"));
+}
+void Link::close(ErrorInfo reason) {
+  impl_->close(std::move(reason));
+}
 
 void Link::Impl::close(ErrorInfo why) {
   {
@@ -475,10 +478,18 @@ bool Link::closed() const {
   return impl_->closing || impl_->closing_soon;
 }
 
-const std::string& Link::peer() const { return impl_->peer; }
-const std::optional<Identity>& Link::identity() const { return impl_->identity; }
-bool Link::carries_descriptors() const { return impl_->transport->carries_descriptors(); }
-Loop& Link::loop() const { return impl_->loop; }
+const std::string& Link::peer() const {
+  return impl_->peer;
+}
+const std::optional<Identity>& Link::identity() const {
+  return impl_->identity;
+}
+bool Link::carries_descriptors() const {
+  return impl_->transport->carries_descriptors();
+}
+Loop& Link::loop() const {
+  return impl_->loop;
+}
 
 LinkStats Link::stats() const {
   const auto read = [](const std::atomic<std::uint64_t>& value) { return value.load(std::memory_order_relaxed); };

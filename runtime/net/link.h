@@ -24,10 +24,10 @@
 namespace mobula::net {
 
 struct LinkOptions {
-  std::size_t frame_size_max = kFrameSizeMax;                     // of what arrives
-  std::size_t high_water = std::size_t{8} << 20;                  // queued bytes above which a sender should hold back
-  std::size_t queued_bytes_max = std::size_t{256} << 20;          // a queue above this closes the link
-  Duration stall_limit = std::chrono::seconds(30);                // no byte taken for so long closes the link
+  std::size_t frame_size_max = kFrameSizeMax;             // of what arrives
+  std::size_t high_water = std::size_t{8} << 20;          // queued bytes above which a sender should hold back
+  std::size_t queued_bytes_max = std::size_t{256} << 20;  // a queue above this closes the link
+  Duration stall_limit = std::chrono::seconds(30);        // no byte taken for so long closes the link
 };
 
 // All are called as handlers of the loop, never two at once, and never from inside a Link function.

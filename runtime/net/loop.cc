@@ -22,8 +22,8 @@ namespace {
 thread_local const Loop* t_leading = nullptr;  // the loop whose token this thread holds
 
 std::chrono::steady_clock::time_point to_time_point(Instant at) {
-  return std::chrono::steady_clock::time_point(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-      std::chrono::nanoseconds(at.nanoseconds)));
+  return std::chrono::steady_clock::time_point(
+      std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::nanoseconds(at.nanoseconds)));
 }
 
 // A thread asleep in run_until(). Woken one by one, so that dropping the token wakes one successor and not a herd.
@@ -54,9 +54,9 @@ struct Loop::Impl {
 
   std::mutex mutex;  // guards all up to the timers
   Holder holder = Holder::kNobody;
-  std::uint64_t uses = 0;            // how often a user thread took the token
+  std::uint64_t uses = 0;  // how often a user thread took the token
   ResidentState resident = ResidentState::kAbsent;
-  bool resident_kicked = false;      // it should take a free token at once
+  bool resident_kicked = false;  // it should take a free token at once
   std::condition_variable resident_wake;
   std::vector<Follower*> followers;  // oldest first
 
@@ -69,7 +69,7 @@ struct Loop::Impl {
   std::uint64_t last_timer = 0;
   std::map<std::pair<Instant, TimerId>, std::function<void()>> timers;
   std::map<TimerId, Instant> timer_at;
-  Instant alarm_at = Instant::never();  // when `alarm` is set to ring
+  Instant alarm_at = Instant::never();        // when `alarm` is set to ring
   std::unique_ptr<asio::steady_timer> alarm;  // touched by the token's holder only
 
   void drop_token(std::unique_lock<std::mutex>& lock);
@@ -194,7 +194,9 @@ void Loop::stop() {
   impl.wake_all_followers();
 }
 
-bool Loop::stopped() const { return impl_->stopping.load(); }
+bool Loop::stopped() const {
+  return impl_->stopping.load();
+}
 
 bool Loop::run_until(const std::function<bool()>& done, Instant deadline) {
   MOBULA_CHECK(t_leading == nullptr, "a handler must not wait");
@@ -293,7 +295,9 @@ void Loop::Impl::submit(std::function<void()> fn) {
   }
 }
 
-void Loop::post(std::function<void()> fn) { impl_->submit(std::move(fn)); }
+void Loop::post(std::function<void()> fn) {
+  impl_->submit(std::move(fn));
+}
 
 TimerId Loop::call_after(Duration after, std::function<void()> fn) {
   return call_at(monotonic_now() + after, std::move(fn));
@@ -370,8 +374,12 @@ void Loop::Impl::ring() {
   set_alarm();
 }
 
-bool Loop::in_loop() const { return t_leading == this; }
+bool Loop::in_loop() const {
+  return t_leading == this;
+}
 
-asio::io_context& Loop::context() { return impl_->io; }
+asio::io_context& Loop::context() {
+  return impl_->io;
+}
 
 }  // namespace mobula::net

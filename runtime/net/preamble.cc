@@ -61,14 +61,16 @@ Result<Preamble> decode_preamble(std::span<const std::byte, kPreambleSize> bytes
   return preamble;
 }
 
-bool preamble_is_hopeless(std::span<const std::byte> bytes) { return !begins_like(text_of(bytes), kMagic); }
+bool preamble_is_hopeless(std::span<const std::byte> bytes) {
+  return !begins_like(text_of(bytes), kMagic);
+}
 
 std::string describe_junk(std::span<const std::byte> bytes) {
   const std::string_view text = text_of(bytes);
   if (text.empty()) return "nothing";
   if (!preamble_is_hopeless(bytes)) return "the beginning of a preamble";
-  for (const std::string_view method : {"GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT ",
-                                        "PRI * HTTP/2"}) {
+  for (const std::string_view method :
+       {"GET ", "POST ", "PUT ", "HEAD ", "DELETE ", "OPTIONS ", "PATCH ", "CONNECT ", "PRI * HTTP/2"}) {
     if (text.size() >= 4 && begins_like(text, method)) return "an HTTP request (this port speaks Mobula only)";
   }
   if (text.size() >= 2 && text[0] == '\x16' && text[1] == '\x03') return "a TLS hello without preamble";

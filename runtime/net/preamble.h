@@ -17,17 +17,17 @@ inline constexpr std::size_t kPreambleSize = 24;
 inline constexpr std::uint16_t kPreambleVersion = 1;  // equal on both sides, else refused naming both
 
 enum class ConnectionKind : std::uint16_t {
-  kControl = 1,    // messages with the daemon itself
-  kProcess = 2,    // to a process on the node: the daemon hands the socket over to `target`
-  kTransfer = 3,   // object chunks
+  kControl = 1,   // messages with the daemon itself
+  kProcess = 2,   // to a process on the node: the daemon hands the socket over to `target`
+  kTransfer = 3,  // object chunks
   kHeartbeat = 4,
   kRefusal = 0xffff,  // acceptor to connector: `flags` is a RefusalCode, `version` the acceptor's
 };
 
 enum class RefusalCode : std::uint32_t {
-  kVersion = 1,         // the other speaks another version
-  kBusy = 2,            // too many connections are being set up; try again
-  kUnknownTarget = 3,   // no such incarnation here (any more)
+  kVersion = 1,        // the other speaks another version
+  kBusy = 2,           // too many connections are being set up; try again
+  kUnknownTarget = 3,  // no such incarnation here (any more)
 };
 
 struct Preamble {

@@ -26,7 +26,9 @@ void set_option(int descriptor, int level, int name, int value) {
 
 }  // namespace
 
-std::string errno_text(int error) { return std::generic_category().message(error); }
+std::string errno_text(int error) {
+  return std::generic_category().message(error);
+}
 
 Status set_nonblocking(int descriptor) {
   const int flags = ::fcntl(descriptor, F_GETFL);

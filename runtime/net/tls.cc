@@ -88,9 +88,9 @@ class Session final : public TlsSession {
   int offer_key(const unsigned char** id, std::size_t* id_size, SSL_SESSION** session);
   int find_key(const unsigned char* id, std::size_t id_size, SSL_SESSION** session);
 
-  std::optional<Leaf> leaf_;      // client
-  std::string identity_text_;     // client: what OpenSSL is shown
-  KeyLookup lookup_;              // server
+  std::optional<Leaf> leaf_;                         // client
+  std::string identity_text_;                        // client: what OpenSSL is shown
+  KeyLookup lookup_;                                 // server
   std::array<std::byte, kPreambleSize> preamble_{};  // client: what is still to go out in front
   std::size_t preamble_left_ = 0;
 
@@ -108,20 +108,22 @@ class Session final : public TlsSession {
   std::string peer_;
   mutable std::mutex mutex_;  // an SSL object stands one thread at a time
   bool authenticated_ = false;
-  bool broken_ = false;           // after a fatal error nothing more is said
+  bool broken_ = false;  // after a fatal error nothing more is said
   bool key_offered_or_found_ = false;
-  std::optional<Identity> claimed_;   // server: what the client says it is
+  std::optional<Identity> claimed_;  // server: what the client says it is
   std::optional<Identity> peer_identity_;
-  std::string refused_because_;   // server: from the look-up
-  std::size_t bytes_read_ = 0;    // before authentication
+  std::string refused_because_;  // server: from the look-up
+  std::size_t bytes_read_ = 0;   // before authentication
   bool over_limit_ = false;
-  bool ended_ = false;            // end of file
+  bool ended_ = false;  // end of file
   int socket_error_ = 0;
   std::optional<Preamble> refusal_;
   ErrorInfo failure_;
 };
 
-Session* session_of(SSL* ssl) { return static_cast<Session*>(SSL_get_ex_data(ssl, session_index())); }
+Session* session_of(SSL* ssl) {
+  return static_cast<Session*>(SSL_get_ex_data(ssl, session_index()));
+}
 
 int session_index() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
@@ -269,9 +271,8 @@ bool Session::read_refusal(const char* data, std::size_t size) {
 int Session::bio_write(BIO* bio, const char* data, int size) {
   BIO_clear_retry_flags(bio);
   const std::size_t length = static_cast<std::size_t>(std::max(size, 0));
-  std::array<iovec, 2> parts{
-      iovec{preamble_.data() + (preamble_.size() - preamble_left_), preamble_left_},
-      iovec{const_cast<char*>(data), length}};
+  std::array<iovec, 2> parts{iovec{preamble_.data() + (preamble_.size() - preamble_left_), preamble_left_},
+                             iovec{const_cast<char*>(data), length}};
   msghdr message{};
   message.msg_iov = preamble_left_ > 0 ? parts.data() : parts.data() + 1;
   message.msg_iovlen = preamble_left_ > 0 ? 2 : 1;
@@ -297,7 +298,8 @@ int Session::bio_write(BIO* bio, const char* data, int size) {
 bool Session::key_was_used() const {
   const SSL_CIPHER* cipher = SSL_get_current_cipher(ssl_);
   return key_offered_or_found_ && SSL_session_reused(ssl_) == 1 && SSL_get0_peer_certificate(ssl_) == nullptr &&
-         SSL_version(ssl_) == TLS1_3_VERSION && cipher != nullptr && std::strcmp(SSL_CIPHER_get_name(cipher), kSuite) == 0;
+         SSL_version(ssl_) == TLS1_3_VERSION && cipher != nullptr &&
+         std::strcmp(SSL_CIPHER_get_name(cipher), kSuite) == 0;
 }
 
 TlsSession::Progress Session::handshake() {
@@ -331,8 +333,8 @@ TlsSession::Progress Session::fail(int ssl_error) {
   } else if (!refused_because_.empty()) {
     explain(refused_because_);
   } else if (socket_error_ != 0) {
-    failure_ = make_error(ErrorKind::kUnreachable, "the connection to " + peer_ +
-                                                       " broke while it was set up: " + errno_text(socket_error_));
+    failure_ = make_error(ErrorKind::kUnreachable,
+                          "the connection to " + peer_ + " broke while it was set up: " + errno_text(socket_error_));
     if (socket_error_ == ECONNRESET || socket_error_ == EPIPE) ended_ = true;
   } else if (ended_) {
     failure_ = make_error(ErrorKind::kUnreachable, peer_ + " closed the connection while it was set up");

@@ -26,8 +26,8 @@ class PlainTransport : public Transport {
   explicit PlainTransport(Fd socket) : socket_(std::move(socket)) {
     sockaddr_storage address{};
     socklen_t size = sizeof address;
-    unix_ = ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 &&
-            address.ss_family == AF_UNIX;
+    unix_ =
+        ::getsockname(socket_.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0 && address.ss_family == AF_UNIX;
   }
 
   int descriptor() const override { return socket_.get(); }

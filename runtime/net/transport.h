@@ -20,8 +20,8 @@ namespace mobula::net {
 struct IoResult {
   enum class State { kDone, kWouldBlock, kEnd, kError };
   State state = State::kDone;
-  std::size_t size = 0;      // kDone: bytes moved, more than 0
-  std::string error;         // kError: what happened
+  std::size_t size = 0;  // kDone: bytes moved, more than 0
+  std::string error;     // kError: what happened
 };
 
 class Transport {

@@ -46,8 +46,9 @@ Status make_private_folder(const std::string& path) {
   }
   if (!S_ISDIR(info.st_mode)) return make_error(ErrorKind::kInvalid, path + " is no folder. Remove it");
   if (info.st_uid != ::geteuid()) {
-    return make_error(ErrorKind::kInvalid, "the folder " + path + " belongs to another user. Remove it, or set "
-                                           "XDG_RUNTIME_DIR to a folder of your own");
+    return make_error(ErrorKind::kInvalid, "the folder " + path +
+                                               " belongs to another user. Remove it, or set "
+                                               "XDG_RUNTIME_DIR to a folder of your own");
   }
   if ((info.st_mode & 0077) != 0) {
     return make_error(ErrorKind::kInvalid, "the folder " + path + " is open to other users. Run: chmod 700 " + path);
@@ -163,8 +164,8 @@ Result<Fd> connect_unix(const std::string& path, Instant deadline) {
   if (!socket) return make_error(ErrorKind::kUnreachable, "cannot make a socket: " + errno_text(errno));
   for (;;) {
     // A full backlog is the only thing connect() waits for on such a socket; SO_SNDTIMEO bounds that.
-    const Duration left = std::clamp<Duration>(deadline - monotonic_now(), std::chrono::milliseconds(1),
-                                               std::chrono::hours(1));
+    const Duration left =
+        std::clamp<Duration>(deadline - monotonic_now(), std::chrono::milliseconds(1), std::chrono::hours(1));
     timeval limit{};
     limit.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(left).count();
     limit.tv_usec = std::chrono::duration_cast<std::chrono::microseconds>(left % std::chrono::seconds(1)).count();
@@ -177,7 +178,8 @@ Result<Fd> connect_unix(const std::string& path, Instant deadline) {
   const auto peer = unix_peer(socket.get());
   if (!peer) return peer.error();
   if (peer->uid != ::geteuid()) {
-    return make_error(ErrorKind::kUnauthenticated, path + " is served by another user (" + std::to_string(peer->uid) + ")");
+    return make_error(ErrorKind::kUnauthenticated,
+                      path + " is served by another user (" + std::to_string(peer->uid) + ")");
   }
   if (Status status = set_nonblocking(socket.get()); !status) return status.error();
   return socket;

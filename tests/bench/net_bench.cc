@@ -173,10 +173,10 @@ double with_thread_hop(Loop& loop, Link& link) {
 }
 
 struct LinkRates {
-  double alone = 0;      // the caller leads, no resident thread
-  double resident = 0;   // the caller leads, a resident thread stands by
+  double alone = 0;     // the caller leads, no resident thread
+  double resident = 0;  // the caller leads, a resident thread stands by
   double hop = 0;
-  double gathered = 0;   // messages a second, 1000 at once
+  double gathered = 0;  // messages a second, 1000 at once
 };
 
 void fork_echo(Sockets& sockets) {
@@ -273,17 +273,18 @@ TlsRates tls() {
     Caller bulk(loop, dial(ConnectionKind::kTransfer));
     const auto payload = Bytes::adopt(std::vector<std::byte>(4 << 20));
     rates.stream = rate([&] {
-      Frame frame;
-      frame.type = FrameType::kRaw;
-      frame.body = payload;
-      bulk.link->queue(std::move(frame));
-      if (++bulk.calls % 8 != 0) return;
-      Frame ask;
-      ask.type = FrameType::kHello;
-      bulk.link->send(std::move(ask));
-      const std::uint64_t wanted = bulk.calls / 8;
-      loop.run_until([&] { return bulk.answers >= wanted; });
-    }) * (4.0 / 1024);
+                     Frame frame;
+                     frame.type = FrameType::kRaw;
+                     frame.body = payload;
+                     bulk.link->queue(std::move(frame));
+                     if (++bulk.calls % 8 != 0) return;
+                     Frame ask;
+                     ask.type = FrameType::kHello;
+                     bulk.link->send(std::move(ask));
+                     const std::uint64_t wanted = bulk.calls / 8;
+                     loop.run_until([&] { return bulk.answers >= wanted; });
+                   }) *
+                   (4.0 / 1024);
   }
   Caller caller(loop, dial(ConnectionKind::kControl));
   rates.calls = rate([&] { caller.call(); });

@@ -108,6 +108,7 @@ class World {
   std::uint64_t read_errors = 0;
   std::map<NodeId, std::map<ObjectId, int>> stores;   // copies by node; the number is of pins
   std::map<ProcessId, std::unique_ptr<Process>> processes;
+  std::set<std::pair<NodeId, ObjectId>> cached;       // copies brought for a reader: a store may drop them
   bool quiet = false;                                 // no more new faults
 
  private:

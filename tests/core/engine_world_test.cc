@@ -14,6 +14,7 @@ void run_seeds(WorldOptions options, std::uint64_t seeds) {
     first = std::strtoull(only, nullptr, 10);
     seeds = 1;
   }
+  if (const char* many = std::getenv("MOBULA_TEST_SEEDS")) seeds = std::strtoull(many, nullptr, 10);
   for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
     options.seed = seed;
     World world(options);

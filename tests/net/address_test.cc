@@ -17,8 +17,8 @@ TEST_CASE("addresses as text") {
     CHECK(to_string(*parsed) == good);
   }
   CHECK(parse_host_port("[::1]:80")->host == "::1");
-  for (const char* bad : {"", ":", "host", "host:", ":80", "host:0", "host:65536", "host:80x", "::1:80", "[::1:80", "[::1]80",
-                          "[::1]", "[host]:80", "ho st:80", "host:-1", "host: 80"}) {
+  for (const char* bad : {"", ":", "host", "host:", ":80", "host:0", "host:65536", "host:80x", "::1:80", "[::1:80",
+                          "[::1]80", "[::1]", "[host]:80", "ho st:80", "host:-1", "host: 80"}) {
     CAPTURE(bad);
     const auto parsed = parse_host_port(bad);
     REQUIRE_FALSE(parsed.ok());

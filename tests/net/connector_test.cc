@@ -19,7 +19,9 @@ using testing::Port;
 using testing::RunningLoop;
 using testing::text_frame;
 
-Leaf any_leaf() { return make_leaf(Key::random(), {1, Role::kNode, {}, 1}); }
+Leaf any_leaf() {
+  return make_leaf(Key::random(), {1, Role::kNode, {}, 1});
+}
 
 // A listener that does what `serve` does with each connection.
 class PlainServer {
@@ -72,7 +74,8 @@ TEST_CASE("nobody listens, no such name, no answer") {
     CHECK(link.error().kind == ErrorKind::kUnreachable);
   }
   SUBCASE("no answer") {
-    const PlainServer server([held = std::make_shared<std::vector<Fd>>()](Fd socket) { held->push_back(std::move(socket)); });
+    const PlainServer server(
+        [held = std::make_shared<std::vector<Fd>>()](Fd socket) { held->push_back(std::move(socket)); });
     const auto link = connect_and_wait(loop, server.address(), any_leaf(), {}, milliseconds(80));
     REQUIRE_FALSE(link.ok());
     CHECK(link.error().message.find("no answer in time while waiting for the other end to authenticate") !=

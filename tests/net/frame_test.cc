@@ -62,7 +62,8 @@ TEST_CASE("frames of all sizes survive every way of being cut") {
       Frame frame;
       frame.type = static_cast<FrameType>(rng.below(3));
       if (rng.chance(1, 3)) frame.head = Bytes::copy_of(random_text(rng, 8 * rng.below(40)));
-      const std::uint64_t sizes[] = {0, 1, rng.below(100), rng.below(5000), rng.below(20000), 16384, 65536, rng.below(400'000)};
+      const std::uint64_t sizes[] = {0,     1,     rng.below(100),    rng.below(5000), rng.below(20000),
+                                     16384, 65536, rng.below(400'000)};
       frame.body = Bytes::copy_of(random_text(rng, sizes[rng.below(8)]));
       append(wire, frame);
       sent.push_back(std::move(frame));
@@ -150,7 +151,8 @@ TEST_CASE("random bytes never crash the reader") {
     // Some begin like real frames, so that the bytes get further in.
     for (std::size_t at = 0; at + 8 <= wire.size() && rng.chance(3, 4); at += 8 + rng.below(3000)) {
       const auto size = static_cast<std::uint32_t>(rng.below(100'000));
-      wire.replace(at, 8, header_bytes(size, static_cast<unsigned>(rng.below(3)), 0, static_cast<unsigned>(8 * rng.below(40))));
+      wire.replace(
+          at, 8, header_bytes(size, static_cast<unsigned>(rng.below(3)), 0, static_cast<unsigned>(8 * rng.below(40))));
     }
     FrameReader reader;
     std::vector<Frame> got;

@@ -38,9 +38,9 @@ TEST_CASE("derivation is fixed for good") {
 TEST_CASE("every identity has a key of its own") {
   const Key cluster = Key::random();
   const Identity base{1, Role::kNode, {}, 7};
-  for (const Identity& other : {Identity{2, Role::kNode, {}, 7}, Identity{1, Role::kClient, {}, 7},
-                                Identity{1, Role::kNode, JobId{1}, 7}, Identity{1, Role::kNode, {}, 8},
-                                Identity{1, Role::kWorker, JobId{1}, 7}}) {
+  for (const Identity& other :
+       {Identity{2, Role::kNode, {}, 7}, Identity{1, Role::kClient, {}, 7}, Identity{1, Role::kNode, JobId{1}, 7},
+        Identity{1, Role::kNode, {}, 8}, Identity{1, Role::kWorker, JobId{1}, 7}}) {
     CHECK_FALSE(identity_key(cluster, base) == identity_key(cluster, other));
   }
   CHECK(pair_link_key(cluster, JobId{1}, JobId{2}) == pair_link_key(cluster, JobId{2}, JobId{1}));
@@ -50,11 +50,12 @@ TEST_CASE("identities as text") {
   const Identity identity{3, Role::kWorker, JobId{0xabc}, 0x1234};
   CHECK(to_string(identity) == "1|3|worker|0000000000000abc|0000000000001234");
   CHECK(parse_identity(to_string(identity)).value() == identity);
-  for (const char* bad : {"", "1", "||||", "2|3|worker|0000000000000abc|0000000000001234",
-                          "1|03|worker|0000000000000abc|0000000000001234", "1|3|boss|0000000000000abc|0000000000001234",
-                          "1|3|worker|abc|1234", "1|3|worker|0000000000000ABC|0000000000001234",
-                          "1|3|worker|0000000000000abc|0000000000001234|", "1|-3|worker|0000000000000abc|0000000000001234",
-                          "1|4294967296|worker|0000000000000abc|0000000000001234"}) {
+  for (const char* bad :
+       {"", "1", "||||", "2|3|worker|0000000000000abc|0000000000001234",
+        "1|03|worker|0000000000000abc|0000000000001234", "1|3|boss|0000000000000abc|0000000000001234",
+        "1|3|worker|abc|1234", "1|3|worker|0000000000000ABC|0000000000001234",
+        "1|3|worker|0000000000000abc|0000000000001234|", "1|-3|worker|0000000000000abc|0000000000001234",
+        "1|4294967296|worker|0000000000000abc|0000000000001234"}) {
     CAPTURE(bad);
     CHECK_FALSE(parse_identity(bad).ok());
   }

@@ -176,8 +176,7 @@ TEST_CASE("a queue above its bound closes the link") {
   Inbox inbox(*loop);
   auto link = Link::plain(*loop, std::move(sockets.a), "worker 18", options);
   link->start(inbox.handlers());
-  for (int i = 0; i < 100 && link->send(text_frame(std::string(100'000, 'x'))); ++i) {
-  }
+  for (int i = 0; i < 100 && link->send(text_frame(std::string(100'000, 'x'))); ++i) {}
   CHECK(loop.wait([&] { return inbox.closed(); }));
   CHECK(inbox.reason().kind == ErrorKind::kOverloaded);
 }

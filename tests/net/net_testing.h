@@ -202,13 +202,14 @@ inline Result<std::shared_ptr<Link>> connect_and_wait(RunningLoop& loop, const H
                                                       LinkOptions options = {}) {
   auto result = std::make_shared<std::optional<Result<std::shared_ptr<Link>>>>();
   auto ready = std::make_shared<std::atomic<bool>>(false);
-  connect(*loop, to, leaf, preamble, monotonic_now() + at_most,
-          [result, ready, &loop](Result<std::shared_ptr<Link>> made) {
-            result->emplace(std::move(made));
-            *ready = true;
-            loop->notify();
-          },
-          options);
+  connect(
+      *loop, to, leaf, preamble, monotonic_now() + at_most,
+      [result, ready, &loop](Result<std::shared_ptr<Link>> made) {
+        result->emplace(std::move(made));
+        *ready = true;
+        loop->notify();
+      },
+      options);
   if (!loop.wait([&] { return ready->load(); }, at_most + kLong)) {
     return make_error(ErrorKind::kTimeout, "connect() never called back");
   }

@@ -29,7 +29,9 @@ using testing::RunningLoop;
 using testing::stock_client_gets_in;
 using testing::text_frame;
 
-Leaf node_leaf(const Key& key, std::uint32_t epoch = 1) { return make_leaf(key, {epoch, Role::kNode, {}, 0x77}); }
+Leaf node_leaf(const Key& key, std::uint32_t epoch = 1) {
+  return make_leaf(key, {epoch, Role::kNode, {}, 0x77});
+}
 
 // One line was logged, it says `what`, no key is in it, and no connection is pending.
 void check_refused(RunningLoop& loop, Port& port, const std::string& what) {

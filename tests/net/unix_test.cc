@@ -78,7 +78,8 @@ TEST_CASE("a stale socket file goes only when the folder's lock is held") {
     REQUIRE(::bind(dead.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
   }
   ErrorInfo error;
-  CHECK_FALSE(listen_in_loop(loop, path, nullptr, [](Fd, UnixPeer) {}, &error));
+  CHECK_FALSE(listen_in_loop(
+      loop, path, nullptr, [](Fd, UnixPeer) {}, &error));
   CHECK(error.message.find(path) != std::string::npos);
   auto lock = FolderLock::acquire(folder.path + "/lock");
   REQUIRE(lock.ok());
@@ -96,7 +97,8 @@ TEST_CASE("long paths and open folders are refused with the remedy") {
   const Folder folder;
   const std::string path = folder.path + "/" + std::string(100, 'x');
   ErrorInfo error;
-  CHECK_FALSE(listen_in_loop(loop, path, nullptr, [](Fd, UnixPeer) {}, &error));
+  CHECK_FALSE(listen_in_loop(
+      loop, path, nullptr, [](Fd, UnixPeer) {}, &error));
   CHECK(error.message.find("XDG_RUNTIME_DIR") != std::string::npos);
   CHECK_FALSE(connect_unix(path, monotonic_now() + kLong).ok());
 

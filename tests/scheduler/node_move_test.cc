@@ -64,9 +64,6 @@ TEST_CASE("a passed-on lease is granted to its caller, or refused to its sender,
   REQUIRE(f.sent<LeaseRefused>().size() == 1);
   CHECK(f.sent<LeaseRefused>()[0].first == Peer::of(kOther));
   CHECK(f.node.stats().leases_queued == 0);
-  // Its end is told to the caller and to the caller's node.
-  const ProcessId worker = f.did<Spawn>().empty() ? ProcessId{} : ProcessId{};
-  (void)worker;
   f.receive(Peer::of(kOther), ReturnLease{{900, 1}, false});
   CHECK(f.free_cpus() == Quantity::whole(1));
 }
@@ -200,7 +197,6 @@ TEST_CASE("a caller that goes is forgotten wherever it holds leases") {
   // On the other side.
   NodeFixture other(2);
   const ProcessAddress far{ProcessId{100}, NodeId{1}, JobId{5}};
-  NodeConfig config;
   other.receive(Peer::of(NodeId{7}), NodeFixture::request(far, 1));
   other.joins(other.did<Spawn>().at(0).worker);
   other.receive(Peer::of(NodeId{7}), ProcessGone{far.process});

@@ -162,7 +162,8 @@ auto BoundFunction<F>::returns(std::uint32_t count) const {
 // Two mistakes fail in the compiler's own words, before any code of Mobula is reached:
 // - a lambda that captures: "'x' is not a constant expression" (g++), "is not a structural type" (clang). Pass what it
 //   would capture as an argument: remote<[](int y, int x) { return y + x; }>(y, x).
-// - an overloaded name: "unable to deduce 'auto' from 'f'" (g++), "incompatible initializer of type '<overloaded function
+// - an overloaded name: "unable to deduce 'auto' from 'f'" (g++), "incompatible initializer of type '<overloaded
+// function
 //   type>'" (clang). Pick one: remote<static_cast<int (*)(int)>(f)>.
 template <auto F>
 inline constexpr RemoteFunction<F> remote{};

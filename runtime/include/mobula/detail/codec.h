@@ -214,11 +214,13 @@ inline constexpr bool kUniqueArray<std::unique_ptr<T[], Deleter>> = true;
 template <class T>
 constexpr bool check_unique() {
   using Target = typename T::element_type;
-  constexpr bool kOwnDeleter = !kUniqueArray<T> && !std::is_same_v<typename T::deleter_type, std::default_delete<Target>>;
+  constexpr bool kOwnDeleter =
+      !kUniqueArray<T> && !std::is_same_v<typename T::deleter_type, std::default_delete<Target>>;
   static_assert(!kUniqueArray<T>, "mobula: a pointer to an array does not know its size. Send a std::vector");
-  static_assert(!kOwnDeleter,
-                "mobula: a std::unique_ptr with a deleter of its own owns something of this process. Send what it stands "
-                "for");
+  static_assert(
+      !kOwnDeleter,
+      "mobula: a std::unique_ptr with a deleter of its own owns something of this process. Send what it stands "
+      "for");
   check_pointee<Target>();
   return !kUniqueArray<T> && !kOwnDeleter;
 }

@@ -186,8 +186,8 @@ MOBULA_API RefHandle finish_put(std::unique_ptr<PutBuffer> buffer, std::vector<R
 
 using Timeout = std::optional<std::chrono::nanoseconds>;
 
-// A value or an error for each of `refs`, in order. Waits for all of them; what is not there in time has an error of kind
-// kTimeout. A failed object is an error in its place and never thrown.
+// A value or an error for each of `refs`, in order. Waits for all of them; what is not there in time has an error of
+// kind kTimeout. A failed object is an error in its place and never thrown.
 struct Outcome {
   std::optional<ErrorInfo> error;
   InPayload payload;                // when there is no error
@@ -195,7 +195,8 @@ struct Outcome {
 MOBULA_API std::vector<Outcome> get(std::span<const RefHandle> refs, Timeout timeout);
 // The fast path of one ref; throws the object's error.
 MOBULA_API InPayload get_one(const RefHandle& ref, Timeout timeout);
-// A flag per ref: is it ready (a value or an error)? Returns when `count` are or at the timeout. `fetch`: also brought here.
+// A flag per ref: is it ready (a value or an error)? Returns when `count` are or at the timeout. `fetch`: also brought
+// here.
 MOBULA_API std::vector<bool> wait(std::span<const RefHandle> refs, std::size_t count, Timeout timeout, bool fetch);
 
 // ---- runtime ------------------------------------------------------------------------------------------------------
