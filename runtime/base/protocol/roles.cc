@@ -134,10 +134,10 @@ constexpr std::array kTable = {
     row<GetContent>(      kNode,                  kNobody,                     kNobody),
     row<ContentChunk>(    kNobody,                kHead,                       kNobody),
     row<LogLines>(        kNobody,                kNode,                       kNode),
-    row<ReadLog>(         kReader,                kHead | kReader,             kNobody),
-    row<LogChunk>(        kNode,                  kNobody,                     kNobody,                      kDaemon),
-    row<Query>(           kReader,                kHead | kReader,             kHead | kNode | kReader),
-    row<QueryReply>(      kNode | kProcess,       kProcess,                    kNobody,                      kDaemon),
+    row<ReadLog>(         kReader,                kHead | kReader | kWorker,   kNobody),
+    row<LogChunk>(        kNode,                  kNobody,                     kNode,                        kDaemon),
+    row<Query>(           kReader | kProcess,     kHead | kReader,             kHead | kNode | kReader),
+    row<QueryReply>(      kNode | kProcess,       kProcess,                    kDaemon,                      kDaemon),
 };
 // clang-format on
 
@@ -170,13 +170,13 @@ constexpr Roles senders(std::size_t message, Receiver receiver) {
   return kNobody;
 }
 
-// What this very message asks for: a viewer may look but not end things.
+// What this very message asks for: a viewer and a process may look but not end things.
 constexpr bool changes_something(QueryKind kind) { return kind == QueryKind::kKill || kind == QueryKind::kStop; }
 
 Roles allowed(const Message& message, Receiver receiver) {
   const Roles roles = senders(message.index(), receiver);
   const auto* query = std::get_if<Query>(&message);
-  if (query != nullptr && changes_something(query->kind)) return roles.without(Role::kViewer);
+  if (query != nullptr && changes_something(query->kind)) return roles.without(Role::kViewer).without(Role::kDriver).without(Role::kWorker);
   return roles;
 }
 

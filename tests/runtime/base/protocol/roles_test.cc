@@ -81,7 +81,7 @@ TEST_CASE("a client submits and asks, and poses as nobody") {
 
 TEST_CASE("processes reach the head through their node, with what is theirs") {
   const Names driver = allowed(Role::kDriver, Receiver::kHead);
-  CHECK(driver == Names{"CreateActor", "KillActor", "WatchActor", "UnwatchActor", "FindActor", "QueryReply"});
+  CHECK(driver == Names{"CreateActor", "KillActor", "WatchActor", "UnwatchActor", "FindActor", "Query", "QueryReply"});
   CHECK(driver == allowed(Role::kWorker, Receiver::kHead));
   CHECK(allowed(Role::kDriver, Receiver::kNode).count("WorkerBlocked") == 0);
   CHECK(allowed(Role::kDriver, Receiver::kNode).count("ActorStarted") == 0);
