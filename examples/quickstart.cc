@@ -166,15 +166,24 @@ Arguments parse(int argc, char** argv) {
       return argv[++i];
     };
     if (option == "--help" || option == "-h") print_help();
-    if (option == "--cluster-file") arguments.cluster_file = value();
-    else if (option == "--address") arguments.address = value();
-    else if (option == "--results") arguments.results = value();
-    else if (option == "--name") arguments.name = value();
-    else if (option == "--resume") arguments.resume = true;
-    else if (option == "--trials") arguments.trials = static_cast<int>(number_of(option, value(), 1, 100'000));
-    else if (option == "--epochs") arguments.epochs = static_cast<int>(number_of(option, value(), 1, 1000));
-    else if (option == "--seed") arguments.seed = number_of(option, value(), 0, INT64_MAX);
-    else refuse("there is no option " + option);
+    if (option == "--cluster-file")
+      arguments.cluster_file = value();
+    else if (option == "--address")
+      arguments.address = value();
+    else if (option == "--results")
+      arguments.results = value();
+    else if (option == "--name")
+      arguments.name = value();
+    else if (option == "--resume")
+      arguments.resume = true;
+    else if (option == "--trials")
+      arguments.trials = static_cast<int>(number_of(option, value(), 1, 100'000));
+    else if (option == "--epochs")
+      arguments.epochs = static_cast<int>(number_of(option, value(), 1, 1000));
+    else if (option == "--seed")
+      arguments.seed = number_of(option, value(), 0, INT64_MAX);
+    else
+      refuse("there is no option " + option);
   }
   return arguments;
 }

@@ -149,8 +149,7 @@ void Borrows::end_call(TaskId call, Outbox& outbox, OwnerActions& actions) {
   }
 }
 
-void Borrows::take_over(TaskId task, const Peer& executor, const std::vector<ObjectLocator>& objects,
-                        Outbox& outbox) {
+void Borrows::take_over(TaskId task, const Peer& executor, const std::vector<ObjectLocator>& objects, Outbox& outbox) {
   std::uint32_t waits = 0;
   for (const ObjectLocator& object : objects) {
     Borrow* borrow = borrows_.find(object.id);
@@ -263,7 +262,9 @@ void Borrows::finish_step(Outbox& outbox) {
   }
 }
 
-bool Borrows::idle() const { return borrows_.empty() && calls_.empty() && handoffs_.empty(); }
+bool Borrows::idle() const {
+  return borrows_.empty() && calls_.empty() && handoffs_.empty();
+}
 
 std::size_t Borrows::unconfirmed() const {
   std::size_t count = 0;

@@ -1,9 +1,10 @@
 // The borrower's side of ownership: what this process has told the owners of foreign objects, and what it waits for.
 //
-// Counting between processes is by sets of ids (Mobula's design rule), so a borrow is stated once and released once, each
-// with a round; +1/-1 messages would turn every lost or repeated one into a leak or a use after free. The acknowledgement
-// matters more than the message: whoever kept the object alive until now (a caller's pin, a container, the sender of a
-// result) may let go only after the owner has confirmed, because messages on different links overtake each other.
+// Counting between processes is by sets of ids (Mobula's design rule), so a borrow is stated once and released once,
+// each with a round; +1/-1 messages would turn every lost or repeated one into a leak or a use after free. The
+// acknowledgement matters more than the message: whoever kept the object alive until now (a caller's pin, a container,
+// the sender of a result) may let go only after the owner has confirmed, because messages on different links overtake
+// each other.
 //
 // Releases and reports of new copies have no answer of their own. So that one lost with its link is repeated, an empty
 // BorrowObjects follows them as a barrier: its answer confirms all before it.
@@ -71,20 +72,20 @@ class Borrows {
   struct Borrow {
     NodeId node;
     State state = State::kLazy;
-    bool releasing = false;            // no longer held; goes when `release_waits` is 0
+    bool releasing = false;  // no longer held; goes when `release_waits` is 0
     std::uint64_t round = 0;
-    std::uint32_t release_waits = 0;   // objects inside it whose borrows are not confirmed yet
-    std::vector<Waiter> waiters;       // for the confirmation
+    std::uint32_t release_waits = 0;  // objects inside it whose borrows are not confirmed yet
+    std::vector<Waiter> waiters;      // for the confirmation
   };
   struct Said {
     ObjectId object;
     std::uint64_t round = 0;
-    NodeId copy_on;                    // zero: a release
+    NodeId copy_on;  // zero: a release
   };
   struct OwnerLink {
     Peer peer;
     std::vector<Said> unconfirmed;
-    std::uint64_t barrier = 0;         // round of the barrier on its way; 0: none
+    std::uint64_t barrier = 0;  // round of the barrier on its way; 0: none
     bool wants_barrier = false;
     bool broken = false;
   };
@@ -107,10 +108,10 @@ class Borrows {
   ProcessId self_;
   std::uint64_t round_ = 0;
   IdMap<ObjectId, Borrow> borrows_;
-  std::vector<ObjectId> lazy_;         // may hold ids that are no longer lazy
-  std::vector<ObjectId> asked_;        // not confirmed yet; may hold ids that are
+  std::vector<ObjectId> lazy_;   // may hold ids that are no longer lazy
+  std::vector<ObjectId> asked_;  // not confirmed yet; may hold ids that are
   std::size_t asked_count_ = 0;
-  IdMap<TaskId, std::uint32_t> calls_;     // answers held back, by what they wait for
+  IdMap<TaskId, std::uint32_t> calls_;  // answers held back, by what they wait for
   IdMap<TaskId, Handoff> handoffs_;
   IdMap<ProcessId, OwnerLink> owners_;
   IdMap<ProcessId, std::uint32_t> counts_;  // of entries in borrows_, by owner

@@ -41,7 +41,9 @@ void NodePins::unwant(ObjectId object, Outbox& outbox) {
   }
 }
 
-void NodePins::view_released(ObjectId object, Outbox& outbox) { drop_views(object, 1, outbox); }
+void NodePins::view_released(ObjectId object, Outbox& outbox) {
+  drop_views(object, 1, outbox);
+}
 
 // A pin that was asked for and is no longer needed is kept until it is there: then it can be taken back.
 void NodePins::drop_views(ObjectId object, std::uint32_t count, Outbox& outbox) {

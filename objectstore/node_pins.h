@@ -1,7 +1,7 @@
 // What this process has pinned, or asked to be brought, in the store of its own node.
 //
-// A pin costs a round trip to the daemon, so all users of an object in this process share one: views that were handed out
-// are counted here, and only the last one to go unpins.
+// A pin costs a round trip to the daemon, so all users of an object in this process share one: views that were handed
+// out are counted here, and only the last one to go unpins.
 #pragma once
 
 #include <cstdint>
@@ -27,12 +27,13 @@ class NodePins {
   void pin_arguments(PinArguments event, Outbox& outbox, OwnerActions& actions);
   void drop_arguments(TaskId call, Outbox& outbox);
 
-  // What ObjectPinned means for the program: `location` (handed out) answers want, `brought` answers bring, `error` both.
+  // What ObjectPinned means for the program: `location` (handed out) answers want, `brought` answers bring, `error`
+  // both.
   struct Answer {
     std::optional<PinnedLocation> location;
     bool brought = false;
     std::optional<ErrorInfo> error;
-    NodeId owner_node;                 // of the object; zero when nobody asked for it
+    NodeId owner_node;  // of the object; zero when nobody asked for it
   };
   Answer on_pinned(const ObjectPinned& message, Outbox& outbox, OwnerActions& actions);
 
@@ -43,16 +44,16 @@ class NodePins {
  private:
   struct Pin {
     bool pinned = false;
-    bool wanted = false;               // by the program
-    std::uint32_t views = 0;           // handed out, or put aside for a call
+    bool wanted = false;      // by the program
+    std::uint32_t views = 0;  // handed out, or put aside for a call
     PinnedLocation at;
     NodeId owner_node;
-    std::vector<TaskId> calls;         // wait for it; once for each argument
+    std::vector<TaskId> calls;  // wait for it; once for each argument
   };
   struct Arguments {
     std::vector<StoredValue> values;
     std::size_t missing = 0;
-    std::size_t pinned = 0;            // put aside so far
+    std::size_t pinned = 0;  // put aside so far
   };
 
   Pin& ask(const StoredValue& value, Outbox& outbox);
@@ -62,7 +63,7 @@ class NodePins {
 
   Peer node_;
   IdMap<ObjectId, Pin> pins_;
-  IdMap<ObjectId, NodeId> brings_;        // the node of the owner
+  IdMap<ObjectId, NodeId> brings_;  // the node of the owner
   IdMap<TaskId, Arguments> arguments_;
 };
 

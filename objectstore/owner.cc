@@ -10,9 +10,9 @@ namespace mobula::objectstore {
 namespace {
 
 ErrorInfo freed_error(ObjectId object) {
-  return make_error(ErrorKind::kObjectLost,
-                    "object " + to_string(object) + " was freed: no reference to it was left in the cluster. Keep its "
-                    "ObjectRef for as long as it is needed");
+  return make_error(ErrorKind::kObjectLost, "object " + to_string(object) +
+                                                " was freed: no reference to it was left in the cluster. Keep its "
+                                                "ObjectRef for as long as it is needed");
 }
 
 bool any_refs(const std::vector<Value>& values) {
@@ -43,7 +43,8 @@ void Owner::flush(OwnerActions& actions) {
   outbox_.flush(actions.sends);
 }
 
-// ---- holds ------------------------------------------------------------------------------------------------------------------
+// ---- holds
+// ------------------------------------------------------------------------------------------------------------------
 
 ObjectLocator Owner::locator(ObjectId object, const Object& entry) const {
   if (own(object)) return ObjectLocator{object, self_.node, self_.job};
@@ -116,8 +117,12 @@ void Owner::free_copies(ObjectId object, const std::vector<NodeId>& nodes) {
   for (const NodeId node : nodes) outbox_.last<FreeObjects>(Peer::of(node)).objects.push_back(object);
 }
 
-void Owner::on(RefAcquired& event) { hold(event.object, Hold::kLocal, calls_running_ > 0); }
-void Owner::on(RefDropped& event) { drop(event.object, Hold::kLocal); }
+void Owner::on(RefAcquired& event) {
+  hold(event.object, Hold::kLocal, calls_running_ > 0);
+}
+void Owner::on(RefDropped& event) {
+  drop(event.object, Hold::kLocal);
+}
 
 void Owner::on(Pin& event) {
   auto [objects, is_new] = pins_[static_cast<std::size_t>(event.kind)].emplace(event.key);
@@ -140,7 +145,8 @@ void Owner::on(Unpin& event) {
   for (const ObjectId object : objects) drop(object, Hold::kPin);
 }
 
-// ---- values -----------------------------------------------------------------------------------------------------------------
+// ---- values
+// -----------------------------------------------------------------------------------------------------------------
 
 Owner::State Owner::to_state(Value value) {
   if (auto* inline_value = std::get_if<InlineValue>(&value)) return std::move(*inline_value);
@@ -179,8 +185,12 @@ void Owner::put(ObjectId object, State state) {
   settle(object, entry, std::move(state));
 }
 
-void Owner::on(PutInline& event) { put(event.object, std::move(event.value)); }
-void Owner::on(PutStored& event) { put(event.object, Stored{event.size, {self_.node}, std::move(event.refs)}); }
+void Owner::on(PutInline& event) {
+  put(event.object, std::move(event.value));
+}
+void Owner::on(PutStored& event) {
+  put(event.object, Stored{event.size, {self_.node}, std::move(event.refs)});
+}
 
 void Owner::settle(ObjectId object, Object& entry, State state) {
   entry.state = std::move(state);
@@ -223,8 +233,8 @@ void Owner::free_leftovers(const StoreResults& event) {
   for (const NodeId node : event.left_on) {
     for (std::uint32_t i = 0; i < event.count; ++i) {
       const auto* stored = i < event.values.size() ? std::get_if<StoredValue>(&event.values[i]) : nullptr;
-      const bool wanted = stored != nullptr &&
-                          std::find(stored->nodes.begin(), stored->nodes.end(), node) != stored->nodes.end();
+      const bool wanted =
+          stored != nullptr && std::find(stored->nodes.begin(), stored->nodes.end(), node) != stored->nodes.end();
       if (!wanted) free_copies(return_id(event.first, i), {node});
     }
   }
@@ -246,7 +256,8 @@ void Owner::on(DiscardResults& event) {
   const bool to_itself = event.executor.process() == self_.process && any_refs(event.values);
   // A repeat of results that are being taken over: their confirmation is on its way.
   if (borrows_.taking_over(event.task, event.executor)) return;
-  if (to_itself || !foreign_of(event.values).empty()) outbox_.last<HandoffDone>(event.executor).tasks.push_back(event.task);
+  if (to_itself || !foreign_of(event.values).empty())
+    outbox_.last<HandoffDone>(event.executor).tasks.push_back(event.task);
 }
 
 std::vector<ObjectLocator> Owner::foreign_of(const std::vector<Value>& values) const {
@@ -275,7 +286,8 @@ TaskId Owner::maker_of(ObjectId object) const {
   return entry == nullptr || entry->maker == 0 ? TaskId{} : TaskId{self_.process.value, entry->maker};
 }
 
-// ---- readers ----------------------------------------------------------------------------------------------------------------
+// ---- readers
+// ----------------------------------------------------------------------------------------------------------------
 
 void Owner::give_ready(ObjectId object, std::variant<InlineValue, PinnedLocation, ReadyOnly, ErrorInfo> outcome) {
   actions_->ready.push_back({object, std::move(outcome)});
@@ -347,7 +359,9 @@ void Owner::on(Unwant& event) {
   node_pins_.unwant(event.object, outbox_);
 }
 
-void Owner::on(ViewReleased& event) { node_pins_.view_released(event.object, outbox_); }
+void Owner::on(ViewReleased& event) {
+  node_pins_.view_released(event.object, outbox_);
+}
 
 void Owner::on(Resolve& event) {
   const ObjectId object = event.object.id;
@@ -377,18 +391,26 @@ void Owner::fail_wants(ObjectId object, Object& entry, const ErrorInfo& error) {
   }
 }
 
-// ---- calls executed here --------------------------------------------------------------------------------------------------
+// ---- calls executed here
+// --------------------------------------------------------------------------------------------------
 
-void Owner::on(PinArguments& event) { node_pins_.pin_arguments(std::move(event), outbox_, *actions_); }
-void Owner::on(DropArguments& event) { node_pins_.drop_arguments(event.call, outbox_); }
-void Owner::on(CallBegan&) { ++calls_running_; }
+void Owner::on(PinArguments& event) {
+  node_pins_.pin_arguments(std::move(event), outbox_, *actions_);
+}
+void Owner::on(DropArguments& event) {
+  node_pins_.drop_arguments(event.call, outbox_);
+}
+void Owner::on(CallBegan&) {
+  ++calls_running_;
+}
 
 void Owner::on(CallEnding& event) {
   MOBULA_CHECK(calls_running_ > 0, "a call ended that did not begin");
   --calls_running_;
   if (!event.refs.empty()) {
-    // Held until the receiver has borrowed them. What the receiver owns needs that only until the answer is out: a release
-    // of ours must not overtake it. To itself it also confirms, so that nothing lies between sending and receiving.
+    // Held until the receiver has borrowed them. What the receiver owns needs that only until the answer is out: a
+    // release of ours must not overtake it. To itself it also confirms, so that nothing lies between sending and
+    // receiving.
     if (handoffs_.contains(event.call)) end_handoff(event.call);  // of an earlier attempt
     Handoff& handoff = handoffs_[event.call];
     handoff.caller = event.caller.process();

@@ -1,10 +1,11 @@
 // objectstore::Owner, the machine of references in one process: objects that it owns, and foreign ones that it holds.
 //
-// Whoever makes a reference owns the object: it knows the value or where it lies, who holds it, and frees it. An object is
-// held by local references (the runtime counts copies; the owner hears of the first and the last), by pins of calls in
-// flight, by values of other objects that contain it, and, when it is owned here, by borrowing processes as a set. When
-// nothing holds it, it is freed everywhere: an own one in the stores of all nodes that have a copy, a foreign one by telling
-// its owner. A central table of references was refused: every copy of a reference would cost the head a message.
+// Whoever makes a reference owns the object: it knows the value or where it lies, who holds it, and frees it. An object
+// is held by local references (the runtime counts copies; the owner hears of the first and the last), by pins of calls
+// in flight, by values of other objects that contain it, and, when it is owned here, by borrowing processes as a set.
+// When nothing holds it, it is freed everywhere: an own one in the stores of all nodes that have a copy, a foreign one
+// by telling its owner. A central table of references was refused: every copy of a reference would cost the head a
+// message.
 //
 // Sent messages are gathered and come out by flush(), so that one step of the process sends each peer few of them.
 #pragma once
@@ -26,10 +27,10 @@
 namespace mobula::objectstore {
 
 struct OwnerStats {
-  std::size_t objects = 0;       // known here, own and foreign
-  std::size_t borrowed = 0;      // foreign ones
-  std::size_t pinned = 0;        // in the node's store
-  std::size_t lent = 0;          // own ones with borrowers
+  std::size_t objects = 0;   // known here, own and foreign
+  std::size_t borrowed = 0;  // foreign ones
+  std::size_t pinned = 0;    // in the node's store
+  std::size_t lent = 0;      // own ones with borrowers
   std::uint64_t freed = 0;
 };
 
@@ -69,13 +70,13 @@ class Owner {
     std::uint32_t pins = 0;
     std::uint32_t contained = 0;
     std::uint8_t wants = 0;
-    bool lent = false;             // has an entry in borrowers_
-    bool awaited = false;          // has an entry in awaiting_
+    bool lent = false;     // has an entry in borrowers_
+    bool awaited = false;  // has an entry in awaiting_
     bool handle = false;
-    bool asked = false;            // foreign: ResolveObjects is out
-    bool asked_again = false;      // foreign: once more, after a copy was not where it was said to be
-    std::uint64_t maker = 0;       // own: sequence of the task that makes it
-    NodeId owner_node;             // foreign
+    bool asked = false;        // foreign: ResolveObjects is out
+    bool asked_again = false;  // foreign: once more, after a copy was not where it was said to be
+    std::uint64_t maker = 0;   // own: sequence of the task that makes it
+    NodeId owner_node;         // foreign
     JobId owner_job;
   };
   struct Borrower {
@@ -84,8 +85,8 @@ class Owner {
   };
   struct Handoff {
     ProcessId caller;
-    bool until_cleared = false;        // only until the answer is out
-    bool sent = false;                 // the answer is out
+    bool until_cleared = false;  // only until the answer is out
+    bool sent = false;           // the answer is out
     std::vector<ObjectId> objects;
   };
   enum class Hold : std::uint8_t { kLocal, kPin, kContained };
@@ -157,13 +158,13 @@ class Owner {
   std::uint32_t calls_running_ = 0;
   IdMap<ObjectId, Object> objects_;
   IdMap<ObjectId, std::vector<Borrower>> borrowers_;
-  IdMap<ObjectId, std::vector<Peer>> awaiting_;              // processes that asked for a pending object
-  IdMap<TaskId, std::vector<ObjectId>> pins_[3];             // by PinKind
-  IdMap<TaskId, Handoff> handoffs_;                          // results sent, references still held for their receiver
+  IdMap<ObjectId, std::vector<Peer>> awaiting_;   // processes that asked for a pending object
+  IdMap<TaskId, std::vector<ObjectId>> pins_[3];  // by PinKind
+  IdMap<TaskId, Handoff> handoffs_;               // results sent, references still held for their receiver
   Borrows borrows_;
   NodePins node_pins_;
   Outbox outbox_;
-  OwnerActions* actions_ = nullptr;                          // during a step
+  OwnerActions* actions_ = nullptr;  // during a step
   std::uint64_t freed_ = 0;
 };
 

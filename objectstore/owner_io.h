@@ -76,7 +76,7 @@ struct StoreResults {
   std::uint32_t count = 1;
   std::vector<Value> values;
   std::optional<ErrorInfo> error;
-  Peer executor;           // that holds the references in `values` until HandoffDone
+  Peer executor;                // that holds the references in `values` until HandoffDone
   std::vector<NodeId> left_on;  // where earlier attempts died, which may have left copies of their own
 };
 // Results nobody waits for (a repeat, or an attempt that was given up): let go of what they hold.
@@ -87,9 +87,9 @@ struct DiscardResults {
 };
 
 enum class PinKind : std::uint8_t {
-  kCall = 0,      // arguments of a call in flight
-  kActor = 1,     // constructor arguments while the actor may restart
-  kHandle = 2,    // of an actor with unanswered calls
+  kCall = 0,    // arguments of a call in flight
+  kActor = 1,   // constructor arguments while the actor may restart
+  kHandle = 2,  // of an actor with unanswered calls
 };
 // Keeps the objects alive until Unpin of the same key.
 struct Pin {
@@ -136,7 +136,7 @@ using OwnerEvent =
 // ---- actions ----
 
 struct ReadyOnly {
-  bool here = false;       // its value is on this node (answers kBring)
+  bool here = false;  // its value is on this node (answers kBring)
   friend bool operator==(const ReadyOnly&, const ReadyOnly&) = default;
 };
 // Answers Want. A weak wait is answered by a strong outcome. Also comes unasked when an object that this process owns
@@ -169,7 +169,7 @@ struct HandoffUnconfirmed {
 };
 
 struct OwnerActions {
-  std::vector<Send> sends;                // filled by flush()
+  std::vector<Send> sends;  // filled by flush()
   std::vector<Ready> ready;
   std::vector<ObjectReady> resolved;
   std::vector<ArgumentsPinned> pinned;

@@ -30,7 +30,8 @@ void Owner::on(Received& event) {
       event.message);
 }
 
-// ---- as owner -----------------------------------------------------------------------------------------------------------------
+// ---- as owner
+// -----------------------------------------------------------------------------------------------------------------
 
 void Owner::receive(const Peer& from, ResolveObjects& message) {
   for (const ObjectId object : message.objects) {
@@ -125,7 +126,8 @@ void Owner::receive(const Peer&, ObjectLocation& message) {
   }
 }
 
-// ---- as borrower --------------------------------------------------------------------------------------------------------------
+// ---- as borrower
+// --------------------------------------------------------------------------------------------------------------
 
 void Owner::receive(const Peer&, ObjectsResolved& message) {
   for (ObjectResolved& resolved : message.objects) {
@@ -150,7 +152,8 @@ void Owner::receive(const Peer& from, ObjectsBorrowed& message) {
   }
 }
 
-// ---- the store of this node -------------------------------------------------------------------------------------------------
+// ---- the store of this node
+// -------------------------------------------------------------------------------------------------
 
 void Owner::receive(const Peer&, ObjectPinned& message) {
   NodePins::Answer answer = node_pins_.on_pinned(message, outbox_, *actions_);
@@ -196,7 +199,8 @@ void Owner::copy_failed(ObjectId object, const ErrorInfo& error) {
   fail_wants(object, entry, error);
 }
 
-// ---- trouble --------------------------------------------------------------------------------------------------------------------
+// ---- trouble
+// --------------------------------------------------------------------------------------------------------------------
 
 void Owner::on(CutOff& event) {
   for (const ObjectId object : objects_.sorted_keys()) {
@@ -282,7 +286,8 @@ void Owner::on(NodeGone& event) {
   }
 }
 
-// ---- for people and tests ---------------------------------------------------------------------------------------------------
+// ---- for people and tests
+// ---------------------------------------------------------------------------------------------------
 
 OwnerStats Owner::stats() const {
   return OwnerStats{objects_.size(), borrows_.size(), node_pins_.size(), borrowers_.size(), freed_};
@@ -293,8 +298,8 @@ std::string Owner::describe(std::size_t lines_max) const {
   for (const ObjectId object : objects_.sorted_keys()) {
     if (lines_max-- == 0) break;
     const Object& entry = objects_.at(object);
-    text += to_string(object) + (ready(entry) ? " ready" : " pending") + ": " + std::to_string(entry.local) + " local, " +
-            std::to_string(entry.pins) + " calls, " + std::to_string(entry.contained) + " containers";
+    text += to_string(object) + (ready(entry) ? " ready" : " pending") + ": " + std::to_string(entry.local) +
+            " local, " + std::to_string(entry.pins) + " calls, " + std::to_string(entry.contained) + " containers";
     if (const auto* borrowers = borrowers_.find(object)) {
       for (const Borrower& borrower : *borrowers) text += ", process " + to_string(borrower.peer.process());
     }

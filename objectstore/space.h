@@ -24,7 +24,9 @@ struct Range {
 
 // Everything is a multiple of this; out-of-band buffers inside a payload rely on it.
 inline constexpr std::uint64_t kRangeAlignment = 4096;
-constexpr std::uint64_t round_up(std::uint64_t size, std::uint64_t step) { return (size + step - 1) / step * step; }
+constexpr std::uint64_t round_up(std::uint64_t size, std::uint64_t step) {
+  return (size + step - 1) / step * step;
+}
 
 class Space {
  public:
@@ -41,8 +43,8 @@ class Space {
   // The segment whose reservation must grow for `size` bytes, and to what mark; nullopt: no segment has that room.
   std::optional<std::pair<std::uint32_t, std::uint64_t>> growth_for(std::uint64_t size, std::uint64_t step) const;
 
-  std::uint64_t used() const { return used_; }           // bytes handed out
-  std::uint64_t reserved() const { return reserved_; }   // bytes backed by pages
+  std::uint64_t used() const { return used_; }          // bytes handed out
+  std::uint64_t reserved() const { return reserved_; }  // bytes backed by pages
   std::uint64_t segment_size(std::uint32_t segment) const;
   std::size_t free_ranges() const { return by_size_.size(); }
   void check() const;

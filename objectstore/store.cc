@@ -8,7 +8,9 @@
 
 namespace mobula::objectstore {
 
-Store::Store(const StoreConfig& config) : config_(config) { stats_.capacity = config.capacity; }
+Store::Store(const StoreConfig& config) : config_(config) {
+  stats_.capacity = config.capacity;
+}
 
 void Store::step(Instant now, std::span<const StoreEvent> events, StoreActions& out) {
   now_ = std::max(now_, now);
@@ -46,7 +48,8 @@ void Store::handle(const Received& event) {
       event.message);
 }
 
-// ---- slabs -----------------------------------------------------------------------------------------------------------
+// ---- slabs
+// -----------------------------------------------------------------------------------------------------------
 
 void Store::on(const Peer& from, const RequestSlab& message) {
   WaitingSlab waiting{from.process(), from.node, message.request, std::max(message.bytes, config_.slab_size),
@@ -120,7 +123,8 @@ void Store::close_slab(std::map<std::uint64_t, Slab>::iterator entry) {
   slabs_.erase(entry);
 }
 
-// ---- pins ------------------------------------------------------------------------------------------------------------
+// ---- pins
+// ------------------------------------------------------------------------------------------------------------
 
 void Store::on(const Peer& from, const PinObject& message) {
   const WaitingPin waiter{from, message.map};
@@ -158,8 +162,8 @@ void Store::start_fetch(ObjectId id, Fetch& fetch) {
 
 void Store::next_source(ObjectId id, Fetch& fetch) {
   if (fetch.sources.empty()) {
-    fail_fetch(id, make_error(ErrorKind::kObjectLost,
-                              fetch.why.empty() ? "no node holds a copy of it" : "no copy could be fetched: " + fetch.why));
+    fail_fetch(id, make_error(ErrorKind::kObjectLost, fetch.why.empty() ? "no node holds a copy of it"
+                                                                        : "no copy could be fetched: " + fetch.why));
     return;
   }
   if (!fetch.range) fetch.range = make_room(fetch.size);
@@ -291,7 +295,8 @@ void Store::touch(Object& object, ObjectId id) {
   use_order_.emplace(object.last_use, id);
 }
 
-// ---- freeing -----------------------------------------------------------------------------------------------------------
+// ---- freeing
+// -----------------------------------------------------------------------------------------------------------
 
 void Store::on(const FreeObjects& message) {
   for (const ObjectId id : message.objects) {
@@ -323,7 +328,8 @@ void Store::drop(std::map<ObjectId, Object>::iterator entry) {
   --stats_.objects;
   if (object.primary) {
     stats_.primary_bytes -= object.range.size;
-    // While its slab is open the range stays the slab's: the producer may not have moved past it, and closing returns it.
+    // While its slab is open the range stays the slab's: the producer may not have moved past it, and closing returns
+    // it.
     for (auto& [number, slab] : slabs_) {
       if (slab.range.segment != object.range.segment) continue;
       const auto sealed = slab.sealed.find(object.range.offset);
@@ -372,7 +378,8 @@ void Store::handle(const PeerLost& event) {
   }
 }
 
-// ---- room ----------------------------------------------------------------------------------------------------------------
+// ---- room
+// ----------------------------------------------------------------------------------------------------------------
 
 std::optional<Range> Store::make_room(std::uint64_t size) {
   if (auto range = space_.allocate(size)) return range;
@@ -456,15 +463,17 @@ void Store::expire(Instant now) {
 }
 
 ErrorInfo Store::full_error(std::uint64_t size) const {
-  std::string text = "no room for " + std::to_string(size) + " bytes in the object store: " +
-                     std::to_string(space_.used()) + " of " + std::to_string(config_.capacity) +
+  std::string text = "no room for " + std::to_string(size) +
+                     " bytes in the object store: " + std::to_string(space_.used()) + " of " +
+                     std::to_string(config_.capacity) +
                      " bytes are in use. Drop references that are no longer needed, or start the node with a larger "
                      "--object-store-memory.";
   if (growth_error_) text += " (" + growth_error_->message + ")";
   return make_error(ErrorKind::kStoreFull, std::move(text));
 }
 
-// ---- readers of other nodes ------------------------------------------------------------------------------------------------
+// ---- readers of other nodes
+// ------------------------------------------------------------------------------------------------
 
 void Store::handle(const ReadWanted& event) {
   ReadStarts answer;
@@ -493,7 +502,8 @@ void Store::handle(const ReadDone& event) {
   unpin(id, 1);
 }
 
-// ---- for people --------------------------------------------------------------------------------------------------------------
+// ---- for people
+// --------------------------------------------------------------------------------------------------------------
 
 StoreStats Store::stats() const {
   StoreStats stats = stats_;

@@ -3,8 +3,8 @@
 // It decides which bytes hold which object, who has them mapped, what is fetched from where and what makes room. The
 // driver (objectstore/io) creates segments, reserves their pages, copies bytes between nodes and passes descriptors.
 //
-// Objects are immutable once sealed. A *primary* copy was written on this node and leaves only when its owner frees it; a
-// *secondary* copy was fetched and gives way, least recently used first, when room is needed. Freed objects that are
+// Objects are immutable once sealed. A *primary* copy was written on this node and leaves only when its owner frees it;
+// a *secondary* copy was fetched and gives way, least recently used first, when room is needed. Freed objects that are
 // still mapped somewhere keep their bytes until the last pin goes. Slabs make small puts free of round trips: a process
 // fills a range of its own and announces objects inside it one way.
 #pragma once
@@ -68,8 +68,7 @@ struct ReadDone {
   std::uint64_t token = 0;
 };
 
-using StoreEvent =
-    std::variant<Received, PeerLost, Tick, OwnerGone, JobGone, Grown, Pulled, ReadWanted, ReadDone>;
+using StoreEvent = std::variant<Received, PeerLost, Tick, OwnerGone, JobGone, Grown, Pulled, ReadWanted, ReadDone>;
 
 // ---- actions (besides Send) ----
 struct CreateSegment {
@@ -92,7 +91,7 @@ struct Pull {
 struct ReadStarts {
   std::uint64_t token = 0;
   bool found = false;
-  Range range;            // `size` is the object's own, not rounded
+  Range range;  // `size` is the object's own, not rounded
   ProcessId owner;
   JobId job;
 };
@@ -102,13 +101,13 @@ using StoreActions = std::vector<StoreAction>;
 
 struct StoreStats {
   std::uint64_t capacity = 0;
-  std::uint64_t used = 0;        // bytes handed out: objects and slabs
-  std::uint64_t reserved = 0;    // bytes backed by pages
+  std::uint64_t used = 0;      // bytes handed out: objects and slabs
+  std::uint64_t reserved = 0;  // bytes backed by pages
   std::uint64_t objects = 0;
   std::uint64_t primary_bytes = 0;
   std::uint64_t slabs = 0;
   std::uint64_t pins = 0;
-  std::uint64_t pulls = 0;       // finished since start
+  std::uint64_t pulls = 0;  // finished since start
   std::uint64_t pulled_bytes = 0;
   std::uint64_t evictions = 0;
   std::uint64_t waiting = 0;
@@ -140,9 +139,9 @@ class Store {
     ProcessId owner;
     JobId job;
     bool primary = false;
-    bool doomed = false;              // freed; goes with the last pin
+    bool doomed = false;  // freed; goes with the last pin
     std::uint64_t pins = 0;
-    std::uint64_t last_use = 0;       // 0: not in the eviction order
+    std::uint64_t last_use = 0;  // 0: not in the eviction order
   };
   struct Slab {
     ProcessId process;
@@ -163,13 +162,13 @@ class Store {
   // An object somebody wants and that is not here yet.
   struct Fetch {
     std::uint64_t size = 0;
-    std::vector<NodeId> sources;      // still to be tried, best last
+    std::vector<NodeId> sources;  // still to be tried, best last
     std::vector<WaitingPin> waiting;
-    std::optional<Range> range;       // room for it, once there is
+    std::optional<Range> range;  // room for it, once there is
     bool pulling = false;
-    bool failed_source = false;       // at least one source did not have it
-    std::string why;                  // what the last source said
-    Instant deadline;                 // for the room, or for the seal
+    bool failed_source = false;  // at least one source did not have it
+    std::string why;             // what the last source said
+    Instant deadline;            // for the room, or for the seal
     bool awaiting_seal = false;
   };
 
@@ -215,7 +214,7 @@ class Store {
   StoreActions* out_ = nullptr;
 
   Space space_;
-  std::uint64_t segment_bytes_ = 0;   // sum of segment sizes
+  std::uint64_t segment_bytes_ = 0;  // sum of segment sizes
   std::uint32_t next_segment_ = 1;
   std::set<std::uint32_t> growing_;
   std::optional<ErrorInfo> growth_error_;
@@ -226,7 +225,7 @@ class Store {
   std::map<std::uint64_t, Slab> slabs_;
   std::uint64_t next_slab_ = 1;
   std::map<ProcessId, std::map<ObjectId, std::uint64_t>> pins_;
-  std::map<std::uint64_t, ObjectId> reads_;      // token -> pinned object
+  std::map<std::uint64_t, ObjectId> reads_;  // token -> pinned object
   std::deque<WaitingSlab> waiting_slabs_;
   std::map<ObjectId, Fetch> fetches_;
   std::set<ObjectId> tombstones_;

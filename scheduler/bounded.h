@@ -1,5 +1,5 @@
-// A map that forgets its oldest entries: memory of what ended (tombstones, last answers) that late and repeated messages
-// are judged by. Bounded because peers decide how much there is to remember.
+// A map that forgets its oldest entries: memory of what ended (tombstones, last answers) that late and repeated
+// messages are judged by. Bounded because peers decide how much there is to remember.
 #pragma once
 
 #include <cstddef>

@@ -69,7 +69,8 @@ Executor::Caller& Executor::caller_entry(const Peer& peer) {
   return caller;
 }
 
-// ---- calls arrive -------------------------------------------------------------------------------------------------------------
+// ---- calls arrive
+// -------------------------------------------------------------------------------------------------------------
 
 void Executor::receive(const Peer& from, DefineSpec& message) {
   constexpr std::uint32_t kSpecsMax = 1 << 20;
@@ -114,8 +115,8 @@ void Executor::accept(const Peer& from, LeaseId lease, Call call) {
   }
 }
 
-// It is here or was answered: a repeat gets the first answer. An attempt newer than what is known: the caller had given the
-// older one up.
+// It is here or was answered: a repeat gets the first answer. An attempt newer than what is known: the caller had given
+// the older one up.
 bool Executor::known_already(const Peer& from, Caller& caller, const Call& call) {
   if (Active* active = calls_.find(call.task)) {
     active->call.attempt = std::max(active->call.attempt, call.attempt);
@@ -127,8 +128,9 @@ bool Executor::known_already(const Peer& from, Caller& caller, const Call& call)
   if (answer == nullptr || answer->result.attempt < call.attempt) return false;
   ++repeats_;
   if (answer->dropped) {
-    send_answer(from, error_result(call, make_error(ErrorKind::kWorkerDied, "its answer was lost with a broken link; it ran"),
-                                   false));
+    send_answer(from,
+                error_result(call, make_error(ErrorKind::kWorkerDied, "its answer was lost with a broken link; it ran"),
+                             false));
   } else {
     send_answer(from, answer->result);
   }
@@ -196,7 +198,8 @@ void Executor::on(ArgumentsReady& event) {
   if (active->call.actor) touch(active->call.actor, hosted_.at(active->call.actor));
 }
 
-// ---- calls run ----------------------------------------------------------------------------------------------------------------
+// ---- calls run
+// ----------------------------------------------------------------------------------------------------------------
 
 void Executor::start_tasks() {
   if (tasks_running_ > 0 || queue_.empty()) return;
@@ -365,7 +368,8 @@ void Executor::on(RepeatAnswer& event) {
   send_answer(event.caller, result);
 }
 
-// ---- calls go back, are cancelled ---------------------------------------------------------------------------------------
+// ---- calls go back, are cancelled
+// ---------------------------------------------------------------------------------------
 
 void Executor::give_back(const Peer& caller, TaskId task) {
   ++given_back_;
@@ -439,7 +443,8 @@ void Executor::on(ThreadUnblocked&) {
   if (--blocked_ == 0 && lease_) to_node(WorkerUnblocked{lease_});
 }
 
-// ---- leases -------------------------------------------------------------------------------------------------------------------
+// ---- leases
+// -------------------------------------------------------------------------------------------------------------------
 
 void Executor::receive(const Peer&, AssignWorker& message) {
   if (message.lease == lease_) return;
@@ -471,7 +476,8 @@ void Executor::on(Tick&) {
   }
 }
 
-// ---- callers end --------------------------------------------------------------------------------------------------------------
+// ---- callers end
+// --------------------------------------------------------------------------------------------------------------
 
 void Executor::on(PeerTroubled& event) {
   if (event.stage == PeerTrouble::kGone) caller_gone(event.peer.process());
@@ -513,7 +519,8 @@ void Executor::on(Received& event) {
       event.message);
 }
 
-// ---- for people and tests ---------------------------------------------------------------------------------------------------
+// ---- for people and tests
+// ---------------------------------------------------------------------------------------------------
 
 ExecutorStats Executor::stats() const {
   ExecutorStats stats;

@@ -1,9 +1,10 @@
 // scheduler::Executor, the worker's side: what callers push is run once, in order, and answered.
 //
 // Tasks of the current lease run one at a time in the order pushed. Calls to an actor hosted here run in the order each
-// caller numbered them, up to `max_concurrency` at once. A call that is pushed again gets its first answer in every phase
-// (waiting, running, answered, cancelled before it was seen); answers are kept until the caller acknowledges them. A worker
-// that is about to block gives its unstarted tasks back, else a task could wait for one queued behind itself.
+// caller numbered them, up to `max_concurrency` at once. A call that is pushed again gets its first answer in every
+// phase (waiting, running, answered, cancelled before it was seen); answers are kept until the caller acknowledges
+// them. A worker that is about to block gives its unstarted tasks back, else a task could wait for one queued behind
+// itself.
 //
 // Messages are gathered and come out by flush(): answers of one step travel together.
 #pragma once
@@ -25,13 +26,13 @@
 namespace mobula::scheduler {
 
 struct ExecutorStats {
-  std::size_t waiting = 0;             // calls here that do not run
+  std::size_t waiting = 0;  // calls here that do not run
   std::size_t running = 0;
-  std::size_t answers = 0;             // kept for a repeat
+  std::size_t answers = 0;  // kept for a repeat
   std::size_t actors = 0;
   std::uint64_t executed = 0;
   std::uint64_t given_back = 0;
-  std::uint64_t repeats = 0;           // pushed again and not run again
+  std::uint64_t repeats = 0;  // pushed again and not run again
 };
 
 class Executor {
@@ -58,26 +59,26 @@ class Executor {
     Phase phase = Phase::kReady;
     bool cancelled = false;
     std::vector<PinnedLocation> pinned;
-    CallResult result;                 // when ending
+    CallResult result;  // when ending
   };
   struct Answer {
     CallResult result;
     std::size_t bytes = 0;
-    bool dropped = false;              // only that it was answered is known
+    bool dropped = false;  // only that it was answered is known
   };
   struct Caller {
     Peer peer;
-    std::vector<std::shared_ptr<const CallSpec>> specs;   // by number
+    std::vector<std::shared_ptr<const CallSpec>> specs;  // by number
     std::uint64_t acknowledged = 0;
-    IdMap<std::uint64_t, Answer> answers;                 // by sequence of the task
-    std::deque<std::uint64_t> answered;                   // their keys, oldest first
-    std::size_t kept = 0;                                 // answers not dropped
+    IdMap<std::uint64_t, Answer> answers;  // by sequence of the task
+    std::deque<std::uint64_t> answered;    // their keys, oldest first
+    std::size_t kept = 0;                  // answers not dropped
     std::size_t kept_bytes = 0;
-    std::deque<std::uint64_t> droppable;                  // answers not dropped, oldest first
+    std::deque<std::uint64_t> droppable;  // answers not dropped, oldest first
   };
   struct Lane {
     std::uint64_t next = 1;
-    std::map<std::uint64_t, Call> early;   // by sequence
+    std::map<std::uint64_t, Call> early;  // by sequence
     bool timer = false;
     Instant gap_since;
   };
@@ -89,10 +90,10 @@ class Executor {
     std::uint32_t slot = 0;
     ActorState state = ActorState::kStarting;
     std::uint32_t running = 0;
-    std::uint32_t ending = 0;          // ran, not answered
+    std::uint32_t ending = 0;  // ran, not answered
     bool dirty = false;
-    std::optional<ErrorInfo> error;    // of the constructor
-    std::deque<TaskId> queue;          // accepted, not started
+    std::optional<ErrorInfo> error;  // of the constructor
+    std::deque<TaskId> queue;        // accepted, not started
     std::map<ProcessId, Lane> lanes;
   };
   struct Early {
@@ -161,19 +162,19 @@ class Executor {
 
   ExecutorConfig config_;
   Instant now_;
-  ExecutorActions* actions_ = nullptr;      // during a step
+  ExecutorActions* actions_ = nullptr;  // during a step
   Outbox outbox_;
   Timers<TimerKind> timers_;
-  std::size_t done_bytes_ = 0;              // in the CallsDone begun last
+  std::size_t done_bytes_ = 0;  // in the CallsDone begun last
   LeaseId lease_;
   Peer lease_caller_;
   std::shared_ptr<const Allocation> allocation_;
   std::deque<LeaseId> past_leases_;
   std::uint32_t blocked_ = 0;
   IdMap<TaskId, Active> calls_;
-  std::deque<TaskId> queue_;                // tasks accepted, not started
+  std::deque<TaskId> queue_;  // tasks accepted, not started
   std::uint32_t tasks_running_ = 0;
-  std::deque<Early> early_;                 // of leases the node has not told of
+  std::deque<Early> early_;  // of leases the node has not told of
   IdMap<ProcessId, Caller> callers_;
   IdMap<TaskId, bool> tombstones_;
   std::deque<TaskId> tombstone_order_;

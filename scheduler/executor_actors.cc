@@ -13,7 +13,8 @@ constexpr std::size_t kScanMax = 64;
 
 }  // namespace
 
-// ---- birth ----------------------------------------------------------------------------------------------------------------------
+// ---- birth
+// ---------------------------------------------------------------------------------------------------------------
 
 void Executor::receive(const Peer&, HostActor& message) {
   const ActorId id = message.spec.actor;
@@ -101,7 +102,8 @@ void Executor::constructor_cleared(ActorId id) {
   maybe_drained(id);
 }
 
-// ---- calls ------------------------------------------------------------------------------------------------------------------------
+// ---- calls
+// ---------------------------------------------------------------------------------------------------------------
 
 void Executor::accept_actor_call(const Peer& from, Call call, std::shared_ptr<const CallSpec>) {
   Hosted* hosted = hosted_.find(call.actor);
@@ -123,7 +125,8 @@ void Executor::accept_actor_call(const Peer& from, Call call, std::shared_ptr<co
     }
     if (lane.early.empty()) lane.gap_since = now_;
     lane.early.emplace(call.sequence, std::move(call));
-    if (!std::exchange(lane.timer, true)) timers_.set(now_ + config_.order_wait, TimerKind::kLane, id.sequence, id.maker);
+    if (!std::exchange(lane.timer, true))
+      timers_.set(now_ + config_.order_wait, TimerKind::kLane, id.sequence, id.maker);
     return;
   }
   enter(*hosted, from, lane, std::move(call));
@@ -197,7 +200,8 @@ void Executor::start_methods(ActorId id) {
   maybe_drained(id);
 }
 
-// ---- end ------------------------------------------------------------------------------------------------------------------------
+// ---- end
+// ---------------------------------------------------------------------------------------------------------------
 
 void Executor::receive(const Peer&, ExitActor& message) {
   Hosted* hosted = hosted_.find(message.actor);

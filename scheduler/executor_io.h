@@ -22,12 +22,12 @@ namespace mobula::scheduler {
 // An executed call has ended. Results are in order; the references in them are held by the runtime until this event.
 // References that user code dropped during the call should be reported (RefDropped) before it.
 struct CallFinished {
-  TaskId task;                         // zero for constructors
+  TaskId task;  // zero for constructors
   std::uint32_t attempt = 0;
-  ActorId actor;                       // constructors only
+  ActorId actor;  // constructors only
   std::optional<ErrorInfo> error;
-  bool cancelled = false;              // it stopped because it was asked to
-  std::vector<ResultIn> results;       // when there is no error
+  bool cancelled = false;         // it stopped because it was asked to
+  std::vector<ResultIn> results;  // when there is no error
   std::uint64_t run_ns = 0;
 };
 // A thread that runs a task or method starts, stops waiting in get or wait. Nested and counted.
@@ -51,7 +51,7 @@ struct AnswerCleared {
 struct RepeatAnswer {
   TaskId call;
   Peer caller;
-  std::vector<ObjectLocator> refs;     // in the results
+  std::vector<ObjectLocator> refs;  // in the results
 };
 
 using ExecutorEvent = std::variant<CallFinished, ThreadBlocked, ThreadUnblocked, ArgumentsReady, AnswerCleared,
@@ -66,15 +66,15 @@ struct Execute {
   TaskId task;
   std::uint32_t attempt = 0;
   std::uint32_t returns = 1;
-  ObjectId first_return;               // owned by the caller
+  ObjectId first_return;  // owned by the caller
   std::shared_ptr<const CallSpec> spec;
   std::vector<ArgumentOut> arguments;
   std::shared_ptr<const Allocation> allocation;  // null when the node has not told
   LeaseId lease;
-  ActorId actor;                       // zero for tasks
+  ActorId actor;  // zero for tasks
   std::uint64_t incarnation = 0;
   bool constructor = false;
-  std::uint32_t max_concurrency = 1;   // constructors
+  std::uint32_t max_concurrency = 1;  // constructors
 };
 // Ask the running call to stop; `force`: end the process if it does not.
 struct CancelRunning {
@@ -105,7 +105,7 @@ struct AbandonViews {
 struct CallRan {
   TaskId call;
   Peer caller;
-  std::vector<ObjectLocator> refs;     // in the results
+  std::vector<ObjectLocator> refs;  // in the results
 };
 struct StopChildren {
   TaskId parent;
@@ -116,23 +116,25 @@ using ExecutorOutput = std::variant<CancelRunning, DropInstance, ExitProcess, Ne
                                     AbandonViews, CallRan, StopChildren>;
 
 struct ExecutorActions {
-  std::vector<Send> sends;             // filled by flush()
+  std::vector<Send> sends;  // filled by flush()
   std::vector<Execute> execute;
   std::vector<ExecutorOutput> outputs;
 };
 
 struct ExecutorConfig {
   ProcessAddress self;
-  std::size_t early_max = 4096;        // calls that came before what must precede them
-  std::size_t tombstones_max = 4096;   // cancels that came before their call
-  std::size_t answers_max = 4096;      // kept for a repeat, per caller
+  std::size_t early_max = 4096;       // calls that came before what must precede them
+  std::size_t tombstones_max = 4096;  // cancels that came before their call
+  std::size_t answers_max = 4096;     // kept for a repeat, per caller
   std::size_t answer_bytes_max = 16 << 20;
-  std::size_t message_bytes_max = 1 << 20;           // results in one CallsDone
-  Duration lease_wait = std::chrono::seconds(2);     // for the node's word on an unknown lease
-  Duration order_wait = std::chrono::seconds(1);     // for a missing earlier call of the same caller
+  std::size_t message_bytes_max = 1 << 20;        // results in one CallsDone
+  Duration lease_wait = std::chrono::seconds(2);  // for the node's word on an unknown lease
+  Duration order_wait = std::chrono::seconds(1);  // for a missing earlier call of the same caller
 };
 
 // Constructors have no task; between the machines they go by the actor's id in another range.
-inline TaskId constructor_key(ActorId actor) { return TaskId{actor.maker, actor.sequence | (1ULL << 63)}; }
+inline TaskId constructor_key(ActorId actor) {
+  return TaskId{actor.maker, actor.sequence | (1ULL << 63)};
+}
 
 }  // namespace mobula::scheduler

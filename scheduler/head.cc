@@ -15,17 +15,18 @@ inline constexpr bool kIn = false;
 template <class T, class... Ts>
 inline constexpr bool kIn<T, Types<Ts...>> = (std::is_same_v<T, Ts> || ...);
 
-// What the head's control machine does not take: messages between processes and nodes, what its driver handles (content,
-// logs), and what only goes from the head outwards. All others have a `receive`.
+// What the head's control machine does not take: messages between processes and nodes, what its driver handles
+// (content, logs), and what only goes from the head outwards. All others have a `receive`.
 using NotForHead =
-    Types<Hello, HelloReply, DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall, RequestLease, LeaseGranted,
-          LeaseFailed, LeaseMoved, ReturnLease, ReclaimLease, LeaseLost, AssignWorker, WorkerBlocked, WorkerUnblocked,
-          NodeFound, LeaseRefused, ProbeProcess, ProcessStatus, ActorCreated, StartActor, HostActor, StopActor, ExitActor,
-          ActorUpdate, ActorFound, ResolveObjects, ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects,
-          HandoffDone, ObjectLocation, RequestSlab, SlabGranted, SealObject, ReturnSlab, PinObject, ObjectPinned,
-          UnpinObjects, FreeObjects, ChunkRequest, ChunkReply, NodeRegistered, HeartbeatAck, NodesChanged, ResolveNode,
-          NodeResolved, RequestLinkKey, LinkKeyGranted, LinkAccepted, EndJob, SubmissionReply, StartDriver, StopDriver,
-          PutContent, ContentStored, GetContent, ContentChunk, LogLines, ReadLog, LogChunk>;
+    Types<Hello, HelloReply, DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall, RequestLease,
+          LeaseGranted, LeaseFailed, LeaseMoved, ReturnLease, ReclaimLease, LeaseLost, AssignWorker, WorkerBlocked,
+          WorkerUnblocked, NodeFound, LeaseRefused, ProbeProcess, ProcessStatus, ActorCreated, StartActor, HostActor,
+          StopActor, ExitActor, ActorUpdate, ActorFound, ResolveObjects, ObjectsResolved, BorrowObjects,
+          ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation, RequestSlab, SlabGranted, SealObject,
+          ReturnSlab, PinObject, ObjectPinned, UnpinObjects, FreeObjects, ChunkRequest, ChunkReply, NodeRegistered,
+          HeartbeatAck, NodesChanged, ResolveNode, NodeResolved, RequestLinkKey, LinkKeyGranted, LinkAccepted, EndJob,
+          SubmissionReply, StartDriver, StopDriver, PutContent, ContentStored, GetContent, ContentChunk, LogLines,
+          ReadLog, LogChunk>;
 
 }  // namespace
 
@@ -62,7 +63,9 @@ void Head::start() {
   persist(Record{ClusterRecord{kStoreSchema, config_.cluster, epoch_, config_.listen, config_.advertised}}, true);
 }
 
-Instant Head::next_deadline() const { return started_ ? next_sweep_ : Instant{}; }
+Instant Head::next_deadline() const {
+  return started_ ? next_sweep_ : Instant{};
+}
 
 void Head::on(const Received& event) {
   std::visit(
@@ -108,7 +111,9 @@ void Head::on(const Persisted& event) {
 
 void Head::on(const Tick&) {}
 
-void Head::send(const Peer& to, Message message) { out_->push_back(Send{to, std::move(message), persist_seq_}); }
+void Head::send(const Peer& to, Message message) {
+  out_->push_back(Send{to, std::move(message), persist_seq_});
+}
 
 void Head::send_fast(const Peer& to, Message message) {
   out_->push_back(Send{to, std::move(message), std::min<std::uint64_t>(persist_seq_, 1)});
@@ -132,6 +137,7 @@ void Head::sweep() {
   sweep_watches();
   sweep_submissions();
   sweep_queries();
+  sweep_finds();
 }
 
 HeadStats Head::stats() const {

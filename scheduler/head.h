@@ -1,9 +1,10 @@
 // The head machine: membership, actors, names, jobs, submissions and questions of one cluster.
 //
-// Pure: events in, ordered actions out; see "Machines" in ARCHITECTURE.md. The head decides what must be one decision for
-// the whole cluster (which actor carries a name, which incarnation is the living one, who is dead) and picks nodes; it stays
-// off the path of every call. Whatever it decides is written first: a Send carries the newest write of its step, so nobody
-// sees what may vanish. Restart is the constructor: a snapshot of records goes in, nodes come back and say what they hold.
+// Pure: events in, ordered actions out; see "Machines" in ARCHITECTURE.md. The head decides what must be one decision
+// for the whole cluster (which actor carries a name, which incarnation is the living one, who is dead) and picks nodes;
+// it stays off the path of every call. Whatever it decides is written first: a Send carries the newest write of its
+// step, so nobody sees what may vanish. Restart is the constructor: a snapshot of records goes in, nodes come back and
+// say what they hold.
 #pragma once
 
 #include <cstdint>
@@ -31,21 +32,23 @@
 namespace mobula::scheduler {
 
 struct HeadConfig {
-  ClusterId cluster;                            // the store's, when there is one
+  ClusterId cluster;  // the store's, when there is one
   Endpoint listen;
   Endpoint advertised;
   std::string build;
-  std::int64_t wall_offset_ms = 0;              // wall clock minus monotonic clock, for times that people read
+  std::int64_t wall_offset_ms = 0;  // wall clock minus monotonic clock, for times that people read
 
-  Duration dead_after = std::chrono::seconds(3);               // a node without a heartbeat
-  Duration link_grace = std::chrono::seconds(2);               // a node whose link broke and did not come back
-  Duration return_grace = std::chrono::seconds(8);             // after a restart: nodes of the store that do not come back
-  Duration late_tick = std::chrono::milliseconds(500);         // own tick later than this: everybody gets grace
-  Duration settle = std::chrono::seconds(1);                   // membership unchanged this long: "never" may be said
-  Duration sweep = std::chrono::milliseconds(250);             // grain of all timers
-  Duration repeat = std::chrono::seconds(2);                   // StartActor, StopActor, StartDriver without an answer
+  Duration dead_after = std::chrono::seconds(3);        // a node without a heartbeat
+  Duration link_grace = std::chrono::seconds(2);        // a node whose link broke and did not come back
+  Duration return_grace = std::chrono::seconds(8);      // after a restart: nodes of the store that do not come back
+  Duration late_tick = std::chrono::milliseconds(500);  // own tick later than this: everybody gets grace
+  Duration settle = std::chrono::seconds(1);            // membership unchanged this long: "never" may be said
+  Duration sweep = std::chrono::milliseconds(250);      // grain of all timers
+  Duration repeat = std::chrono::seconds(2);            // StartActor, StopActor, StartDriver without an answer
+  Duration find_show = std::chrono::milliseconds(100);         // a FindNode that waits this long is shown to nodes
+  Duration find_stale = std::chrono::seconds(3);               // not asked again for so long: forgotten
   std::uint32_t stop_tries = 10;
-  Duration unknown_watch = std::chrono::seconds(5);            // before a watched, unknown actor is called dead
+  Duration unknown_watch = std::chrono::seconds(5);  // before a watched, unknown actor is called dead
   Duration query_wait = std::chrono::seconds(2);
 };
 
@@ -78,7 +81,8 @@ using HeadEvent = std::variant<Received, PeerJoined, PeerLost, Persisted, Tick>;
 
 // ---- actions -------------------------------------------------------------------------------------------------------
 
-// One batch, written whole or not at all, in order of `seq` (1, 2, 3, ...). `synced`: flushed to the disk before Persisted.
+// One batch, written whole or not at all, in order of `seq` (1, 2, 3, ...). `synced`: flushed to the disk before
+// Persisted.
 struct Persist {
   std::uint64_t seq = 0;
   bool synced = false;
@@ -102,9 +106,9 @@ struct HeadStats {
   std::uint64_t nodes_died = 0;
   std::size_t nodes = 0;
   std::size_t actors_alive = 0;
-  std::size_t actors_pending = 0;   // waiting to be placed
-  std::size_t actors = 0;           // not dead
-  std::size_t jobs = 0;             // not ended
+  std::size_t actors_pending = 0;  // waiting to be placed
+  std::size_t actors = 0;          // not dead
+  std::size_t jobs = 0;            // not ended
   std::size_t submissions = 0;
   std::size_t watchers = 0;
 };
@@ -140,7 +144,7 @@ class Head {
   void restore_one(const SubmissionRecord& record);
   void start();
   void send(const Peer& to, Message message);
-  void send_fast(const Peer& to, Message message);     // waits for the epoch's record only
+  void send_fast(const Peer& to, Message message);  // waits for the epoch's record only
   void persist(RecordWrite write, bool synced);
   void sweep();
   std::int64_t wall_ms() const { return config_.wall_offset_ms + now_.nanoseconds / 1'000'000; }
@@ -153,7 +157,7 @@ class Head {
   void refuse_node(const Peer& to);
   void node_gone(NodeId node, const std::string& why);
   void broadcast(const Message& message, NodeId except);
-  bool settled() const;               // membership has not changed lately, and all nodes of the store are back or dead
+  bool settled() const;  // membership has not changed lately, and all nodes of the store are back or dead
   bool gathering() const { return not_returned_ > 0; }
   NodeView* view_of(NodeId node);
   void put_view(const RegisterNode& message);
@@ -161,6 +165,9 @@ class Head {
 
   // head_finds.cc: nodes for leases
   void receive(const Peer& from, const FindNode& message);
+  void show_to_a_node(const FindNode& find, NodeId asker);
+  void serve_finds(NodeId node);
+  void sweep_finds();
 
   // head_actors.cc: what processes ask about actors
   void receive(const Peer& from, const CreateActor& message);
@@ -189,7 +196,7 @@ class Head {
   void queue(ActorEntry& entry);
   void unqueue(ActorId id);
   void unplace(ActorEntry& entry);
-  void actor_failed(ActorEntry& entry, const ErrorInfo& error);   // restarts it or declares it dead
+  void actor_failed(ActorEntry& entry, const ErrorInfo& error);  // restarts it or declares it dead
   void actor_dead(ActorEntry& entry, ErrorInfo error);
   void stop_at(NodeId node, ActorId actor, std::uint64_t incarnation, bool graceful);
   void publish(const ActorEntry& entry);
@@ -231,12 +238,12 @@ class Head {
   HeadConfig config_;
   Rng rng_;
   Instant now_{};
-  HeadActions* out_ = nullptr;                 // set during a step only
-  std::optional<std::size_t> open_persist_;    // index in *out_ of this step's Persist
+  HeadActions* out_ = nullptr;               // set during a step only
+  std::optional<std::size_t> open_persist_;  // index in *out_ of this step's Persist
   std::uint64_t epoch_ = 0;
   std::uint64_t persist_seq_ = 0;
   std::uint64_t persisted_ = 0;
-  bool started_ = false;                       // the epoch's record is written
+  bool started_ = false;  // the epoch's record is written
   Instant next_sweep_ = Instant::never();
 
   // Nodes; views_ is sorted by node and holds those that are back.
@@ -246,21 +253,21 @@ class Head {
   std::size_t not_returned_ = 0;
   Instant membership_changed_{};
   std::uint64_t turn_ = 0;
-  BoundedMemory<LeaseId, FindNode> finds_{kMaxFindsKept};
+  BoundedMemory<LeaseId, WaitingFind> finds_{kMaxFindsKept};
 
   // Actors.
-  std::map<ActorId, ActorEntry> actors_;       // dead ones too, as long as dead_actors_ remembers them
-  std::map<std::pair<std::string, std::string>, ActorId> names_;   // (name space, name) of those not dead
-  std::map<std::uint64_t, ActorId> pending_;   // to be placed, first come first served
+  std::map<ActorId, ActorEntry> actors_;  // dead ones too, as long as dead_actors_ remembers them
+  std::map<std::pair<std::string, std::string>, ActorId> names_;  // (name space, name) of those not dead
+  std::map<std::uint64_t, ActorId> pending_;                      // to be placed, first come first served
   std::map<ActorId, std::uint64_t> pending_turn_;
   std::uint64_t next_pending_ = 1;
   bool retry_pending_ = false;
-  std::set<ActorId> starting_;                 // StartActor is out
+  std::set<ActorId> starting_;  // StartActor is out
   std::map<std::pair<ActorId, std::uint64_t>, Stopping> stopping_;
   BoundedMemory<ActorId, bool> dead_actors_{kMaxDeadActors};
   BoundedMemory<ActorId, bool> early_kills_{kMaxEarlyKills};
-  std::map<ProcessId, std::set<ActorId>> owned_;         // by creator: not dead, not detached
-  std::map<JobId, std::set<ActorId>> of_job_;            // not dead, not detached
+  std::map<ProcessId, std::set<ActorId>> owned_;  // by creator: not dead, not detached
+  std::map<JobId, std::set<ActorId>> of_job_;     // not dead, not detached
   BoundedMemory<ProcessId, bool> gone_processes_{kMaxGoneProcesses};
   std::map<Peer, std::set<ActorId>> watching_;
   struct UnknownWatch {
@@ -276,7 +283,7 @@ class Head {
   BoundedMemory<std::string, bool> ended_submissions_{kMaxEndedSubmissions};
   std::map<std::uint64_t, HeadQuery> queries_;
   std::uint64_t query_sequence_ = 0;
-  std::uint64_t self_id_ = 0;                  // maker of the ids of passed-on questions
+  std::uint64_t self_id_ = 0;  // maker of the ids of passed-on questions
 
   HeadStats counters_;
 };

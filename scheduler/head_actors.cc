@@ -1,5 +1,5 @@
-// What processes ask about actors: create, find, watch, kill. What can come before its cause (a watch or a kill before the
-// creation, on another link) is remembered for a while instead of answered wrongly.
+// What processes ask about actors: create, find, watch, kill. What can come before its cause (a watch or a kill before
+// the creation, on another link) is remembered for a while instead of answered wrongly.
 #include "scheduler/head.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ std::optional<ErrorInfo> Head::refusal(const CreateActor& message) const {
     return make_error(ErrorKind::kOwnerDied, "the creator of the actor is gone");
   }
   const auto job = jobs_.find(spec.owner.job);
-  if (job != jobs_.end() && job->second.ended && !spec.detached && job->second.job.driver.process == spec.owner.process) {
+  if (job != jobs_.end() && job->second.ended && !spec.detached &&
+      job->second.job.driver.process == spec.owner.process) {
     return make_error(ErrorKind::kActorDied, "the job of the actor has ended");
   }
   if (!spec.name.empty()) {
@@ -157,11 +158,11 @@ void Head::receive(const Peer& from, const FindActor& message) {
   if (const auto named = names_.find({message.name_space, message.name}); named != names_.end()) {
     answer.info = actors_.at(named->second).info;
   } else {
-    answer.error = make_error(ErrorKind::kInvalid, "no actor named \"" + message.name + "\" lives" +
-                                                       (message.name_space.empty()
-                                                            ? std::string()
-                                                            : " in name space \"" + message.name_space + "\"") +
-                                                       "; create it, or see `mobula list actors`");
+    answer.error =
+        make_error(ErrorKind::kInvalid,
+                   "no actor named \"" + message.name + "\" lives" +
+                       (message.name_space.empty() ? std::string() : " in name space \"" + message.name_space + "\"") +
+                       "; create it, or see `mobula list actors`");
   }
   send(from, std::move(answer));
 }

@@ -7,6 +7,7 @@
 
 namespace mobula::scheduler {
 
+// long-function: one invariant after the other
 void Head::check() const {
   MOBULA_CHECK(persisted_ <= persist_seq_);
 

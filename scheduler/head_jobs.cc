@@ -51,6 +51,8 @@ void Head::end_job(JobId id, const std::string& why) {
   }
 }
 
-void Head::save(const JobEntry& entry) { persist(Record{JobRecord{entry.job, entry.ended, entry.end_time_ms}}, true); }
+void Head::save(const JobEntry& entry) {
+  persist(Record{JobRecord{entry.job, entry.ended, entry.end_time_ms}}, true);
+}
 
 }  // namespace mobula::scheduler

@@ -8,7 +8,9 @@
 namespace mobula::scheduler {
 namespace {
 
-bool before(const NodeView& view, NodeId node) { return view.node < node; }
+bool before(const NodeView& view, NodeId node) {
+  return view.node < node;
+}
 
 }  // namespace
 
@@ -30,7 +32,9 @@ void Head::put_view(const RegisterNode& message) {
   view->labels = description.labels;
 }
 
-bool Head::settled() const { return !gathering() && now_ >= membership_changed_ + config_.settle; }
+bool Head::settled() const {
+  return !gathering() && now_ >= membership_changed_ + config_.settle;
+}
 
 void Head::broadcast(const Message& message, NodeId except) {
   for (const auto& view : views_) {
@@ -41,8 +45,8 @@ void Head::broadcast(const Message& message, NodeId except) {
 void Head::refuse_node(const Peer& to) {
   NodeRegistered refusal;
   refusal.epoch = epoch_;
-  refusal.error = make_error(ErrorKind::kUnreachable,
-                             "this node was silent for long and has been declared dead; it starts anew");
+  refusal.error =
+      make_error(ErrorKind::kUnreachable, "this node was silent for long and has been declared dead; it starts anew");
   send(to, std::move(refusal));
 }
 
@@ -55,7 +59,8 @@ void Head::receive(const Peer& from, const RegisterNode& message) {
   }
   if (!nodes_.contains(node) && nodes_.size() >= kMaxNodes) {
     NodeRegistered refusal;
-    refusal.error = make_error(ErrorKind::kOverloaded, "the cluster has " + std::to_string(kMaxNodes) + " nodes already");
+    refusal.error =
+        make_error(ErrorKind::kOverloaded, "the cluster has " + std::to_string(kMaxNodes) + " nodes already");
     send(from, std::move(refusal));
     return;
   }
@@ -107,6 +112,7 @@ void Head::receive(const Peer& from, const Heartbeat& message) {
   if (view.free != message.free) {
     view.free = message.free;
     retry_pending_ = true;
+    serve_finds(node);
   }
   send_fast(from, HeartbeatAck{message.sequence, epoch_});
 }
@@ -144,8 +150,8 @@ void Head::node_gone(NodeId node, const std::string& why) {
   broadcast(news, node);
   std::erase_if(stopping_, [node](const auto& entry) { return entry.second.node == node; });
 
-  ErrorInfo error = make_error(ErrorKind::kWorkerDied, "its node " + to_string(node) + " (" + description.host_name +
-                                                           ") is gone: " + why);
+  ErrorInfo error = make_error(ErrorKind::kWorkerDied,
+                               "its node " + to_string(node) + " (" + description.host_name + ") is gone: " + why);
   error.node = node;
   for (const ActorId id : lost) {
     if (const auto actor = actors_.find(id); actor != actors_.end()) actor_failed(actor->second, error);
@@ -169,8 +175,7 @@ void Head::node_gone(NodeId node, const std::string& why) {
   }
   for (const auto& peer : watchers) drop_watcher(peer);
   for (auto& [id, entry] : submissions_) {
-    const bool active =
-        entry.info.phase == SubmissionPhase::kPending || entry.info.phase == SubmissionPhase::kRunning;
+    const bool active = entry.info.phase == SubmissionPhase::kPending || entry.info.phase == SubmissionPhase::kRunning;
     if (active && entry.info.node == node) {
       end_submission(entry, SubmissionPhase::kFailed, -1, "the node it ran on is gone: " + why);
     }

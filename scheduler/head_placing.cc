@@ -20,11 +20,11 @@ const char* name_of(ActorPhase phase) {
 
 void advance(ActorPhase& phase, ActorPhase next) {
   using enum ActorPhase;
-  const bool known = phase == kDead          ? false
-                     : next == kDead         ? true
-                     : next == kAlive        ? phase == kPending || phase == kRestarting
-                     : next == kRestarting   ? true
-                                             : false;
+  const bool known = phase == kDead        ? false
+                     : next == kDead       ? true
+                     : next == kAlive      ? phase == kPending || phase == kRestarting
+                     : next == kRestarting ? true
+                                           : false;
   MOBULA_CHECK(known, std::string(name_of(phase)) + " -> " + name_of(next));
   phase = next;
 }
@@ -134,7 +134,8 @@ void Head::receive(const Peer& from, const ActorEnded& message) {
   const auto at = actors_.find(message.actor);
   if (at == actors_.end()) return;
   ActorEntry& entry = at->second;
-  if (entry.info.phase == ActorPhase::kDead || entry.info.incarnation != message.incarnation || entry.node != node) return;
+  if (entry.info.phase == ActorPhase::kDead || entry.info.incarnation != message.incarnation || entry.node != node)
+    return;
   switch (message.end) {
     case ActorEnd::kNoRoom:
       unplace(entry);
@@ -343,8 +344,9 @@ void Head::sweep_actors() {
   }
   for (const ActorId id : never) {
     ActorEntry& entry = actors_.at(id);
-    actor_dead(entry, make_error(ErrorKind::kUnschedulable,
-                                 unschedulable_text(entry.spec.placement, explain(views_, entry.spec.placement, true))));
+    actor_dead(entry,
+               make_error(ErrorKind::kUnschedulable,
+                          unschedulable_text(entry.spec.placement, explain(views_, entry.spec.placement, true))));
   }
   if (!pending_.empty()) retry_pending_ = true;
 }

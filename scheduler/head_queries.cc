@@ -51,7 +51,9 @@ std::string labels_text(const Labels& labels) {
   return text;
 }
 
-std::string message_of(const std::optional<ErrorInfo>& error) { return error ? error->message : std::string(); }
+std::string message_of(const std::optional<ErrorInfo>& error) {
+  return error ? error->message : std::string();
+}
 
 template <class T>
 std::string or_empty(T id) {
@@ -227,9 +229,9 @@ QueryReply Head::status_rows() const {
 
 QueryReply Head::node_rows() const {
   QueryReply reply;
-  reply.columns = {"node",       "state",        "host",        "endpoint", "cpus_total", "cpus_free", "gpus_total", "gpus_free",
-                   "memory_total", "memory_free", "store_total", "store_used", "workers",    "actors",    "load",       "lag_ms",
-                   "labels",     "head_node",    "pid",         "build"};
+  reply.columns = {"node",      "state",        "host",        "endpoint",    "cpus_total", "cpus_free", "gpus_total",
+                   "gpus_free", "memory_total", "memory_free", "store_total", "store_used", "workers",   "actors",
+                   "load",      "lag_ms",       "labels",      "head_node",   "pid",        "build"};
   for (const auto& [id, node] : nodes_) {
     const NodeDescription& what = node.description;
     const auto view = std::lower_bound(views_.begin(), views_.end(), id,
@@ -237,14 +239,26 @@ QueryReply Head::node_rows() const {
     const bool here = view != views_.end() && view->node == id;
     const NodeResources& free = here ? view->free : what.total;
     const char* state = !node.returned ? "not back" : node.link_up ? "alive" : "suspected";
-    reply.rows.push_back({to_string(id), state, what.host_name, endpoint_text(what.endpoint), to_string(what.total.cpus),
-                          to_string(free.cpus), to_string(gpus(what.total)), to_string(gpus(free)),
-                          std::to_string(what.total.memory), std::to_string(free.memory),
-                          std::to_string(what.total.store_memory), std::to_string(node.last.store_used),
-                          std::to_string(node.last.workers), std::to_string(node.actors.size()),
+    reply.rows.push_back({to_string(id),
+                          state,
+                          what.host_name,
+                          endpoint_text(what.endpoint),
+                          to_string(what.total.cpus),
+                          to_string(free.cpus),
+                          to_string(gpus(what.total)),
+                          to_string(gpus(free)),
+                          std::to_string(what.total.memory),
+                          std::to_string(free.memory),
+                          std::to_string(what.total.store_memory),
+                          std::to_string(node.last.store_used),
+                          std::to_string(node.last.workers),
+                          std::to_string(node.actors.size()),
                           std::to_string(node.last.load_permille / 10) + "%",
-                          std::to_string(node.last.loop_lag_ns / 1'000'000), labels_text(what.labels),
-                          what.is_head_node ? "yes" : "no", std::to_string(what.pid), what.build});
+                          std::to_string(node.last.loop_lag_ns / 1'000'000),
+                          labels_text(what.labels),
+                          what.is_head_node ? "yes" : "no",
+                          std::to_string(what.pid),
+                          what.build});
   }
   dead_nodes_.for_each([&reply](NodeId id, const std::string& why) {
     std::vector<std::string> row(reply.columns.size());
@@ -274,8 +288,8 @@ QueryReply Head::actor_rows() const {
 
 QueryReply Head::job_rows() const {
   QueryReply reply;
-  reply.columns = {"job", "submission", "state", "name", "node", "pid", "start_ms", "end_ms", "exit_code", "entrypoint",
-                   "message"};
+  reply.columns = {"job",      "submission", "state",     "name",       "node",   "pid",
+                   "start_ms", "end_ms",     "exit_code", "entrypoint", "message"};
   const auto command = [](const std::vector<std::string>& argv) {
     std::string text;
     for (const auto& word : argv) text += (text.empty() ? "" : " ") + word;
@@ -335,17 +349,18 @@ void Head::explain_into(const std::string& target, QueryReply& reply) const {
     } else if (starting_.contains(id)) {
       reply.rows.push_back({about, or_empty(entry.node), "is being started there"});
     } else {
-      reply.rows.push_back({about, or_empty(entry.node),
-                            entry.info.error ? entry.info.error->message : std::string("it is alive")});
+      reply.rows.push_back(
+          {about, or_empty(entry.node), entry.info.error ? entry.info.error->message : std::string("it is alive")});
     }
     return;
   }
   constexpr std::size_t kMaxAbout = 5;
   std::size_t shown = 0;
-  finds_.for_each([&](LeaseId lease, const FindNode& find) {
+  finds_.for_each([&](LeaseId lease, const WaitingFind& waiting) {
     if (lease.maker != id.maker || shown >= kMaxAbout) return;
     ++shown;
-    add("lease " + to_string(lease) + " (" + to_string(find.request) + ")", explain(views_, find.request, false));
+    const ResourceRequest& request = waiting.find.request;
+    add("lease " + to_string(lease) + " (" + to_string(request) + ")", explain(views_, request, false));
   });
 }
 

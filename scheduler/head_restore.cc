@@ -1,5 +1,6 @@
-// Restart as a constructor argument: what the store held becomes the state of a head that has heard of nobody yet. Nodes of
-// the store are given time to come back and say what they hold; until then nothing of the store is started again.
+// Restart as a constructor argument: what the store held becomes the state of a head that has heard of nobody yet.
+// Nodes of the store are given time to come back and say what they hold; until then nothing of the store is started
+// again.
 #include "scheduler/head.h"
 
 #include "runtime/base/check.h"

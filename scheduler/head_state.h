@@ -21,11 +21,11 @@ namespace mobula::scheduler {
 
 struct NodeEntry {
   NodeDescription description;
-  bool returned = true;           // false: known from the store, not heard of since this head started
+  bool returned = true;  // false: known from the store, not heard of since this head started
   bool link_up = false;
   Instant dead_at = Instant::never();
   Heartbeat last;
-  std::set<ActorId> actors;       // placed or alive there
+  std::set<ActorId> actors;  // placed or alive there
 };
 
 // CHECKs that the step exists. Alive, Restarting and Pending are the protocol's phases; where it is placed is extra.
@@ -37,10 +37,10 @@ struct ActorEntry {
   ActorInfo info;
   RequestId request;
   std::int32_t restarts = 0;
-  NodeId node;                    // StartActor was sent there, or it lives there; zero: waits to be placed
-  bool restored = false;          // from the store: a node may come back and say that it has it
-  bool doubtful = false;          // no node could take it when it came; decided once membership has settled
-  Instant act_at = Instant::never();   // StartActor again
+  NodeId node;                        // StartActor was sent there, or it lives there; zero: waits to be placed
+  bool restored = false;              // from the store: a node may come back and say that it has it
+  bool doubtful = false;              // no node could take it when it came; decided once membership has settled
+  Instant act_at = Instant::never();  // StartActor again
   std::vector<Peer> watchers;
 };
 
@@ -61,9 +61,17 @@ struct JobEntry {
 struct SubmissionEntry {
   SubmitJob job;
   SubmissionInfo info;
-  bool stopping = false;          // info.node: StartDriver was sent there
+  bool stopping = false;  // info.node: StartDriver was sent there
   Instant act_at = Instant::never();
   std::vector<std::pair<Peer, RequestId>> waiters;
+};
+
+// A FindNode that could not be answered with a node.
+struct WaitingFind {
+  FindNode find;
+  NodeId asker;
+  Instant since{};
+  Instant asked{};                // last; one that is not repeated has been served otherwise
 };
 
 struct HeadQuery {

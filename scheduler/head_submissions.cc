@@ -153,7 +153,9 @@ void Head::end_submission(SubmissionEntry& entry, SubmissionPhase phase, std::in
   submissions_.erase(old);
 }
 
-void Head::save(const SubmissionEntry& entry) { persist(Record{SubmissionRecord{entry.job, entry.info}}, true); }
+void Head::save(const SubmissionEntry& entry) {
+  persist(Record{SubmissionRecord{entry.job, entry.info}}, true);
+}
 
 void Head::sweep_submissions() {
   std::vector<std::string> open;
@@ -166,7 +168,8 @@ void Head::sweep_submissions() {
       place_submission(entry);
     } else if (entry.stopping && entry.act_at <= now_) {
       stop_submission(entry);
-    } else if (entry.info.phase == SubmissionPhase::kPending && (entry.act_at <= now_ || entry.act_at == Instant::never())) {
+    } else if (entry.info.phase == SubmissionPhase::kPending &&
+               (entry.act_at <= now_ || entry.act_at == Instant::never())) {
       entry.act_at = now_ + config_.repeat;
       if (view_of(entry.info.node) != nullptr) send(Peer::of(entry.info.node), StartDriver{entry.job});
     }

@@ -22,14 +22,14 @@ inline constexpr bool kIn<T, Types<Ts...>> = (std::is_same_v<T, Ts> || ...);
 // What a node's control machine does not take: messages that its driver relays or answers, that other machines of the
 // daemon handle (store, transfer, logs, keys), or that only go from a node outwards. All others have a `receive`.
 using NotForNode =
-    Types<Hello, HelloReply, DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall, LeaseGranted, LeaseMoved,
-          ReclaimLease, AssignWorker, FindNode, ProcessStatus, CreateActor, ActorCreated, HostActor, ExitActor, KillActor,
-          WatchActor, UnwatchActor, ActorUpdate, FindActor, ActorFound, ResolveObjects, ObjectsResolved, BorrowObjects,
-          ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation, RequestSlab, SlabGranted, SealObject, ReturnSlab,
-          PinObject, ObjectPinned, UnpinObjects, FreeObjects, ChunkRequest, ChunkReply, RegisterNode, Heartbeat,
-          NodeLeaves, NodeResolved, RequestLinkKey, LinkKeyGranted, LinkAccepted, RegisterJob, JobFinished, SubmitJob,
-          StopSubmission, GetSubmission, SubmissionReply, DriverStatus, PutContent, ContentStored, GetContent,
-          ContentChunk, LogLines, ReadLog, LogChunk>;
+    Types<Hello, HelloReply, DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall, LeaseGranted,
+          LeaseMoved, ReclaimLease, AssignWorker, ProcessStatus, CreateActor, ActorCreated, HostActor,
+          ExitActor, KillActor, WatchActor, UnwatchActor, ActorUpdate, FindActor, ActorFound, ResolveObjects,
+          ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation, RequestSlab,
+          SlabGranted, SealObject, ReturnSlab, PinObject, ObjectPinned, UnpinObjects, FreeObjects, ChunkRequest,
+          ChunkReply, RegisterNode, Heartbeat, NodeLeaves, NodeResolved, RequestLinkKey, LinkKeyGranted, LinkAccepted,
+          RegisterJob, JobFinished, SubmitJob, StopSubmission, GetSubmission, SubmissionReply, DriverStatus, PutContent,
+          ContentStored, GetContent, ContentChunk, LogLines, ReadLog, LogChunk>;
 
 }  // namespace
 
@@ -75,7 +75,7 @@ void Node::on(const PeerJoined& event) {
         driver_joined(event.peer, event.hello);
       }
       break;
-    case PeerKind::kNode:      // membership is the head's word, not a link's state
+    case PeerKind::kNode:  // membership is the head's word, not a link's state
     case PeerKind::kClient:
     case PeerKind::kNone: break;
   }
@@ -110,11 +110,17 @@ void Node::on(const HostSampled& event) {
 
 void Node::on(const Tick&) {}
 
-void Node::send(const Peer& to, Message message) { out_->push_back(Send{to, std::move(message), 0}); }
+void Node::send(const Peer& to, Message message) {
+  out_->push_back(Send{to, std::move(message), 0});
+}
 
-void Node::act(NodeAction action) { out_->push_back(std::move(action)); }
+void Node::act(NodeAction action) {
+  out_->push_back(std::move(action));
+}
 
-void Node::want(Instant at) { sweep_at_ = std::min(sweep_at_, std::max(at, now_ + kSweepGrain)); }
+void Node::want(Instant at) {
+  sweep_at_ = std::min(sweep_at_, std::max(at, now_ + kSweepGrain));
+}
 
 void Node::sweep() {
   // Each part looks at its own timers and wants the next.

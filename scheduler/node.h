@@ -1,12 +1,14 @@
 // The node machine: owns one machine's resources, worker pool, leases and hosted actors.
 //
-// Pure: events in, ordered actions out; see "Machines" in ARCHITECTURE.md. The node alone commits its resources: the head
-// only offers, and a lease that was passed on is granted or refused at once, never queued away from home. What the node
-// knows of other nodes is the head's directory. It goes on without a head: leases that fit here are granted, the rest wait.
+// Pure: events in, ordered actions out; see "Machines" in ARCHITECTURE.md. The node alone commits its resources: the
+// head only offers, and a lease that was passed on is granted or refused at once, never queued away from home. What the
+// node knows of other nodes is the head's directory. It goes on without a head: leases that fit here are granted, the
+// rest wait.
 //
-// Who speaks to whom: a process addresses its own node only. Leases that were passed on are granted by the other node to
-// the caller directly; the caller's node forwards what the caller says about them, so it also knows whom to tell when the
-// caller ends. A lease that ends at another node without its caller's doing is told to the caller's node as well.
+// Who speaks to whom: a process addresses its own node only. Leases that were passed on are granted by the other node
+// to the caller directly; the caller's node forwards what the caller says about them, so it also knows whom to tell
+// when the caller ends. A lease that ends at another node without its caller's doing is told to the caller's node as
+// well.
 #pragma once
 
 #include <cstdint>
@@ -35,42 +37,44 @@
 namespace mobula::scheduler {
 
 struct NodeConfig {
-  NodeDescription self;                         // node, endpoint, total resources, labels, ...
-  std::int64_t wall_offset_ms = 0;              // wall clock minus monotonic clock, for times that people read
+  NodeDescription self;             // node, endpoint, total resources, labels, ...
+  std::int64_t wall_offset_ms = 0;  // wall clock minus monotonic clock, for times that people read
 
   Duration heartbeat_interval = std::chrono::milliseconds(500);
-  Duration heartbeat_gap = std::chrono::milliseconds(20);      // least time between two, when free resources change
+  Duration heartbeat_gap = std::chrono::milliseconds(20);  // least time between two, when free resources change
   Duration register_repeat = std::chrono::seconds(1);
-  Duration head_grace = std::chrono::seconds(60);              // without a head round trip: then workers end
-  Duration repeat = std::chrono::seconds(1);                   // reports that need an acknowledgement
+  Duration head_grace = std::chrono::seconds(60);  // without a head round trip: then workers end
+  Duration repeat = std::chrono::seconds(1);       // reports that need an acknowledgement
 
-  Duration fair_wait = std::chrono::milliseconds(100);         // a job waits this long before leases are called back
+  Duration fair_wait = std::chrono::milliseconds(100);  // a job waits this long before leases are called back
   Duration reclaim_repeat = std::chrono::milliseconds(200);
-  Duration find_repeat = std::chrono::seconds(1);              // FindNode without an answer
-  Duration find_backoff_min = std::chrono::milliseconds(50);   // after "nowhere now"
+  Duration find_repeat = std::chrono::seconds(1);             // FindNode without an answer
+  Duration find_backoff_min = std::chrono::milliseconds(50);  // after "nowhere now"
   Duration find_backoff_max = std::chrono::seconds(1);
-  Duration locality_wait = std::chrono::milliseconds(100);     // for the head's word on a better node
-  std::uint64_t locality_min_bytes = 1 << 20;                  // more than here by this: worth asking
+  Duration wanted_time = std::chrono::milliseconds(1500);      // how long room is kept for a lease the head has shown
+  Duration locality_wait = std::chrono::milliseconds(100);  // for the head's word on a better node
+  std::uint64_t locality_min_bytes = 1 << 20;               // more than here by this: worth asking
 
   Duration spawn_timeout = std::chrono::seconds(60);
-  Duration spawn_backoff = std::chrono::milliseconds(200);     // after a failed spawn, times the failures in a row
+  Duration spawn_backoff = std::chrono::milliseconds(200);  // after a failed spawn, times the failures in a row
   std::uint32_t spawn_attempts = 3;
   Duration idle_timeout = std::chrono::seconds(30);
   Duration kill_repeat = std::chrono::seconds(10);
   Duration graceful_stop = std::chrono::seconds(30);
-  Duration exit_grace = std::chrono::seconds(2);               // for an actor that ends by itself to send its last results
-  std::uint32_t idle_workers_max = 0;                          // 0: one for each whole CPU, at least 1
-  std::uint32_t workers_soft_max = 0;                          // 0: 4 for each whole CPU and 16; actors do not count
-  Duration over_cap_gap = std::chrono::milliseconds(100);      // above it, one more worker each such time
-  std::uint32_t prestart = 1;                                  // spare workers for a line that waits
+  Duration exit_grace = std::chrono::seconds(2);           // for an actor that ends by itself to send its last results
+  std::uint32_t idle_workers_max = 0;                      // 0: one for each whole CPU, at least 1
+  std::uint32_t workers_soft_max = 0;                      // 0: 4 for each whole CPU and 16; actors do not count
+  Duration over_cap_gap = std::chrono::milliseconds(100);  // above it, one more worker each such time
+  std::uint32_t prestart = 1;                              // spare workers for a line that waits
 
-  Duration resolve_wait = std::chrono::seconds(2);             // before an unknown node is called dead
+  Duration resolve_wait = std::chrono::seconds(2);  // before an unknown node is called dead
   Duration query_wait = std::chrono::milliseconds(1500);
 };
 
 // Bounds of what peers can make a node keep.
 inline constexpr std::size_t kMaxLeasesPerProcess = 20'000;
 inline constexpr std::size_t kMaxFindsOut = 64;
+inline constexpr std::size_t kMaxWantedHere = 256;
 inline constexpr std::size_t kMaxEndedLeases = 16'384;
 inline constexpr std::size_t kMaxEndedProcesses = 4'096;
 inline constexpr std::size_t kMaxStoppedActors = 4'096;
@@ -107,7 +111,7 @@ struct DriverStarted {
 // Also when it could not be started (exit_code 127 and a message).
 struct DriverExited {
   std::string submission;
-  std::int32_t exit_code = 0;   // 128 + signal when a signal ended it
+  std::int32_t exit_code = 0;  // 128 + signal when a signal ended it
   std::string message;
 };
 // For the next heartbeat; from the samplers.
@@ -117,8 +121,8 @@ struct HostSampled {
   std::uint32_t load_permille = 0;
 };
 
-using NodeEvent = std::variant<Received, PeerJoined, PeerLost, WorkerSpawned, WorkerSpawnFailed, WorkerExited, DriverStarted,
-                               DriverExited, HostSampled, Tick>;
+using NodeEvent = std::variant<Received, PeerJoined, PeerLost, WorkerSpawned, WorkerSpawnFailed, WorkerExited,
+                               DriverStarted, DriverExited, HostSampled, Tick>;
 
 // ---- actions -------------------------------------------------------------------------------------------------------
 
@@ -130,8 +134,8 @@ struct Spawn {
   RuntimeKey runtime;
   std::vector<std::pair<std::string, std::string>> environment;
 };
-// End it with all its children: answered by WorkerExited (WorkerSpawnFailed when it does not exist yet). Also for drivers
-// whose job is ended by the head. Repeated when no answer comes.
+// End it with all its children: answered by WorkerExited (WorkerSpawnFailed when it does not exist yet). Also for
+// drivers whose job is ended by the head. Repeated when no answer comes.
 struct KillProcess {
   ProcessId process;
   std::string why;
@@ -173,8 +177,8 @@ struct NodeStats {
   std::uint64_t workers_exited = 0;
   std::uint64_t heartbeats = 0;
   std::size_t leases_queued = 0;
-  std::size_t leases_held = 0;       // starting or granted
-  std::size_t leases_away = 0;       // moved
+  std::size_t leases_held = 0;  // starting or granted
+  std::size_t leases_away = 0;  // moved
   std::size_t workers = 0;
   std::size_t workers_idle = 0;
   std::size_t actors = 0;
@@ -214,7 +218,7 @@ class Node {
   void on(const Tick& event);
   void send(const Peer& to, Message message);
   void act(NodeAction action);
-  void want(Instant at);             // sweep no later than this
+  void want(Instant at);  // sweep no later than this
   void sweep();
   bool local(const ProcessAddress& address) const { return address.node == config_.self.node; }
 
@@ -228,7 +232,7 @@ class Node {
   Lease& add_lease(const RequestLease& message);
   void enqueue(Lease& lease, bool in_front);
   void unqueue(const Lease& lease);
-  void drop_lease(LeaseId id, bool worker_failed);   // the caller wants it no more
+  void drop_lease(LeaseId id, bool worker_failed);  // the caller wants it no more
   void fail_lease(LeaseId id, ErrorInfo error);
   void lose_lease(LeaseId id, ErrorInfo error);
   void end_lease(LeaseId id, std::optional<Message> answer);
@@ -238,6 +242,7 @@ class Node {
   // node_finds.cc: leases that go elsewhere
   void receive(const Peer& from, const NodeFound& message);
   void receive(const Peer& from, const LeaseRefused& message);
+  void receive(const Peer& from, const FindNode& message);
   bool wants_elsewhere(const RequestLease& message) const;
   void ask_head(Lease& lease);
   void ask_heads();
@@ -249,6 +254,7 @@ class Node {
   // node_grants.cc: resources, whose turn it is, fair shares
   void pump();
   bool try_grant(LeaseId id);
+  bool owed_to_another(const RequestLease& request) const;
   void charge(JobId job, const Allocation& allocation, bool back);
   void give_back(Allocation& allocation, JobId job, Worker* worker);
   std::uint64_t share_of(const JobUse& use) const;
@@ -257,14 +263,14 @@ class Node {
 
   // node_workers.cc: the pool
   PoolKey pool_for(JobId job, const RuntimeKey& runtime, const Allocation& allocation) const;
-  void supply(const PoolKey& key);                   // matches claims and idle workers, spawns what is missing
+  void supply(const PoolKey& key);  // matches claims and idle workers, spawns what is missing
   void spawn(const PoolKey& key);
   bool may_spawn(const PoolKey& key);
   void assign(ProcessId id, const Claim& claim);
   void assign_lease(ProcessId id, Lease& lease);
   void make_idle(ProcessId id);
   void trim_idle();
-  void retire(ProcessId id, const std::string& why); // tells it to end
+  void retire(ProcessId id, const std::string& why);  // tells it to end
   void forget_worker(ProcessId id);
   void forget_pool_if_empty(const PoolKey& key);
   void unclaim(const PoolKey& key, const Claim& claim);
@@ -303,6 +309,7 @@ class Node {
   void register_now();
   void heartbeat();
   void maybe_heartbeat();
+  void correct_head();                // it believes in room that is not there
   void end_everything(const std::string& why);
   void remove_node(NodeId node);
   void learn_node(const NodeDescription& description);
@@ -339,29 +346,30 @@ class Node {
   NodeConfig config_;
   Rng rng_;
   Instant now_{};
-  NodeActions* out_ = nullptr;         // set during a step only
+  NodeActions* out_ = nullptr;  // set during a step only
 
   // Resources. `used_` is what each job holds now, without what blocked workers lent.
   NodeResources free_;
   std::map<JobId, JobUse> used_;
-  bool dirty_ = false;                 // something may be granted now
-  bool ask_dirty_ = false;             // some lease may be asked for elsewhere now
+  bool dirty_ = false;      // something may be granted now
+  bool ask_dirty_ = false;  // some lease may be asked for elsewhere now
 
   // Leases.
   std::map<LeaseId, Lease> leases_;
   std::map<ShapeKey, std::deque<LeaseId>> queues_;
-  std::set<LeaseId> elsewhere_;        // queued ones that ask the head first: in no queue
+  std::set<LeaseId> elsewhere_;  // queued ones that ask the head first: in no queue
   std::uint64_t grant_order_ = 0;
   std::size_t finds_out_ = 0;
   Instant next_fair_{};
+  std::map<LeaseId, WantedHere> wanted_;               // by the processes of other nodes, as the head has told
   BoundedMemory<LeaseId, std::optional<Message>> ended_leases_{kMaxEndedLeases};
-  std::map<NodeId, std::set<LeaseId>> away_;           // moved leases by node
-  std::map<ProcessId, std::set<LeaseId>> by_caller_;   // all leases here, by who asked
+  std::map<NodeId, std::set<LeaseId>> away_;          // moved leases by node
+  std::map<ProcessId, std::set<LeaseId>> by_caller_;  // all leases here, by who asked
 
   // Workers and processes.
   std::map<ProcessId, Worker> workers_;
   std::map<PoolKey, Pool> pools_;
-  std::size_t task_workers_ = 0;       // spawning, idle or leased: what the soft bound counts
+  std::size_t task_workers_ = 0;  // spawning, idle or leased: what the soft bound counts
   std::size_t idle_workers_ = 0;
   Instant over_cap_at_{};
   std::map<ProcessId, LocalProcess> processes_;
@@ -374,16 +382,16 @@ class Node {
   // Head and other nodes.
   bool head_up_ = false;
   bool registered_ = false;
-  bool ended_all_ = false;             // head_grace ran out
+  bool ended_all_ = false;  // head_grace ran out
   std::uint64_t epoch_ = 0;
   std::uint64_t heartbeat_sequence_ = 0;
-  Instant last_round_trip_ = Instant::never();         // never: no head so far
+  Instant last_round_trip_ = Instant::never();  // never: no head so far
   Instant next_heartbeat_ = Instant::never();
   Instant last_heartbeat_{};
   Instant next_register_ = Instant::never();
   NodeResources reported_free_;
   HostSampled sample_;
-  std::map<NodeId, NodeDescription> directory_;        // without this node
+  std::map<NodeId, NodeDescription> directory_;  // without this node
   BoundedMemory<NodeId, bool> removed_nodes_{kMaxRemovedNodes};
   std::map<NodeId, std::set<ProcessId>> resolve_watches_;
   std::size_t resolve_watch_count_ = 0;

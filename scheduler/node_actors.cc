@@ -1,5 +1,6 @@
 // Actors that live on this node: started, watched and ended at the head's word. The head's StartActor is idempotent by
-// (actor, incarnation), so a repeat is answered with the present state; an end is reported until the head acknowledges it.
+// (actor, incarnation), so a repeat is answered with the present state; an end is reported until the head acknowledges
+// it.
 #include "scheduler/node.h"
 
 #include <algorithm>
@@ -10,8 +11,12 @@
 namespace mobula::scheduler {
 namespace {
 
-Quantity beyond(Quantity wanted, Quantity has) { return wanted > has ? wanted - has : Quantity{}; }
-std::uint64_t beyond(std::uint64_t wanted, std::uint64_t has) { return wanted > has ? wanted - has : 0; }
+Quantity beyond(Quantity wanted, Quantity has) {
+  return wanted > has ? wanted - has : Quantity{};
+}
+std::uint64_t beyond(std::uint64_t wanted, std::uint64_t has) {
+  return wanted > has ? wanted - has : 0;
+}
 
 // What being placed needs on top of what is held for life. GPUs are held for life or not at all.
 ResourceRequest extra_of(const ResourceRequest& placement, const ResourceRequest& held) {
@@ -69,6 +74,7 @@ void Node::admit_actor(const StartActor& message) {
     actor.phase = HostPhase::kEnded;
     actor.ended.error = make_error(ErrorKind::kUnschedulable, "the node had no room for it");
     report(actor);
+    correct_head();
     return;
   }
   const JobId job = spec.constructor.job;

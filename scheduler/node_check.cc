@@ -7,6 +7,7 @@
 
 namespace mobula::scheduler {
 
+// long-function: one invariant after the other
 void Node::check() const {
   // Resources: free and held are all there is, to the unit.
   NodeResources sum = free_;
@@ -93,8 +94,8 @@ void Node::check() const {
 
   // Actors.
   for (const auto& [id, actor] : actors_) {
-    const bool hosted = actor.phase == HostPhase::kStarting || actor.phase == HostPhase::kAlive ||
-                        actor.phase == HostPhase::kStopping;
+    const bool hosted =
+        actor.phase == HostPhase::kStarting || actor.phase == HostPhase::kAlive || actor.phase == HostPhase::kStopping;
     MOBULA_CHECK(hosted == static_cast<bool>(actor.worker));
     if (actor.phase == HostPhase::kEnded) MOBULA_CHECK(actor.held == Allocation{} && actor.extra == Allocation{});
   }

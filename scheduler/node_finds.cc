@@ -1,4 +1,5 @@
-// Leases that do not fit here now, or whose arguments lie elsewhere: asked of the head, passed on, refused, asked again.
+// Leases that do not fit here now, or whose arguments lie elsewhere: asked of the head, passed on, refused, asked
+// again.
 #include "scheduler/node.h"
 
 #include <algorithm>
@@ -17,7 +18,8 @@ bool Node::wants_elsewhere(const RequestLease& message) const {
   if (!head_up_ || !registered_ || directory_.empty()) return false;
   const std::uint64_t here = bytes_on(message.locality, config_.self.node);
   for (const auto& [node, bytes] : message.locality) {
-    if (node != config_.self.node && directory_.contains(node) && bytes >= here + config_.locality_min_bytes) return true;
+    if (node != config_.self.node && directory_.contains(node) && bytes >= here + config_.locality_min_bytes)
+      return true;
   }
   return false;
 }
@@ -76,10 +78,14 @@ void Node::stay_here(Lease& lease) {
 void Node::receive(const Peer& from, const NodeFound& message) {
   if (from.kind != PeerKind::kHead) return;
   const auto at = leases_.find(message.lease);
-  if (at == leases_.end() || at->second.phase != LeasePhase::kQueued || !at->second.asking) return;
+  if (at == leases_.end() || at->second.phase != LeasePhase::kQueued) return;
   Lease& lease = at->second;
-  lease.asking = false;
-  --finds_out_;
+  if (lease.asking) {
+    lease.asking = false;
+    --finds_out_;
+  } else if (!message.node) {
+    return;  // said before
+  }
   ask_dirty_ = true;
   const ResourceRequest& request = lease.request.request;
   if (message.never && !(labels_match(config_.self.labels, request) && fits(config_.self.total, request))) {
@@ -148,7 +154,17 @@ void Node::receive(const Peer& from, const LeaseRefused& message) {
   dirty_ = true;
 }
 
+// Somebody elsewhere waits for what this node has, and has waited long enough for a fair share of it.
+void Node::receive(const Peer& from, const FindNode& message) {
+  if (from.kind != PeerKind::kHead || leases_.contains(message.lease)) return;
+  if (!wanted_.contains(message.lease) && wanted_.size() >= kMaxWantedHere) return;
+  wanted_[message.lease] = {message.job, message.request, now_ + config_.wanted_time};
+  want(now_);
+}
+
 void Node::sweep_finds() {
+  std::erase_if(wanted_, [this](const auto& entry) { return entry.second.until <= now_; });
+  for (const auto& [id, wanted] : wanted_) want(wanted.until);
   // Those that waited long enough for the head's word on a better node are served here.
   const std::set<LeaseId> waiting = elsewhere_;
   for (const LeaseId id : waiting) {

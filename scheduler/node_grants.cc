@@ -1,5 +1,6 @@
-// Resources and whose turn it is. Lines are served by the smallest share of the machine first, then by age; when a job has
-// waited and is below its fair share, leases of the job that holds most are called back, one at a time from the newest.
+// Resources and whose turn it is. Lines are served by the smallest share of the machine first, then by age; when a job
+// has waited and is below its fair share, leases of the job that holds most are called back, one at a time from the
+// newest.
 #include "scheduler/node.h"
 
 #include <algorithm>
@@ -73,10 +74,25 @@ std::uint64_t Node::share_of(const JobUse& use) const {
   return std::max(share, part_of(use.memory, total.memory));
 }
 
+// Is what is free kept for a job of another node that has less of this one?
+bool Node::owed_to_another(const RequestLease& request) const {
+  if (wanted_.empty()) return false;
+  const auto share = [this](JobId job) {
+    const auto use = used_.find(job);
+    return use == used_.end() ? 0 : share_of(use->second);
+  };
+  const JobId own = request.caller.job;
+  return std::any_of(wanted_.begin(), wanted_.end(), [&](const auto& entry) {
+    const WantedHere& wanted = entry.second;
+    return wanted.job != own && wanted.until > now_ && share(wanted.job) < share(own) && fits(free_, wanted.request);
+  });
+}
+
 bool Node::try_grant(LeaseId id) {
   Lease& lease = leases_.at(id);
   const ResourceRequest& request = lease.request.request;
   if (ended_all_ || !labels_match(config_.self.labels, request)) return false;
+  if (owed_to_another(lease.request)) return false;
   std::optional<Allocation> allocation = allocate(free_, request);
   if (!allocation) return false;
   PoolKey key = pool_for(lease.request.caller.job, lease.request.runtime, *allocation);
@@ -89,6 +105,7 @@ bool Node::try_grant(LeaseId id) {
   lease.asking = false;
   advance(lease.phase, LeasePhase::kStarting);
   charge(lease.request.caller.job, *allocation, false);
+  wanted_.erase(id);
   lease.allocation = *std::move(allocation);
   lease.pool = key;
   pools_[key].waiting.push_back(id);
@@ -126,13 +143,10 @@ void Node::call_back(LeaseId id) {
   send(lease.request.caller.peer(), ReclaimLease{id});
 }
 
+// long-function: one grant, whose steps share too much to name them apart
 void Node::fair_share() {
   // Who waited long enough for something this node could give?
-  struct Waiting {
-    JobId job;
-    std::size_t leases = 0;
-  };
-  std::vector<Waiting> waiting;
+  std::map<JobId, std::size_t> waiting;
   std::set<JobId> competing;
   for (const auto& [job, use] : used_) competing.insert(job);
   for (const auto& [shape, line] : queues_) {
@@ -143,7 +157,12 @@ void Node::fair_share() {
       continue;
     }
     competing.insert(shape.job);
-    waiting.push_back({shape.job, line.size()});
+    waiting[shape.job] += line.size();
+  }
+  for (const auto& [id, wanted] : wanted_) {
+    if (!labels_match(config_.self.labels, wanted.request) || !fits(config_.self.total, wanted.request)) continue;
+    competing.insert(wanted.job);
+    ++waiting[wanted.job];
   }
   if (waiting.empty() || competing.size() < 2) {
     if (waiting.empty()) {

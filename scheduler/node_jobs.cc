@@ -110,7 +110,8 @@ void Node::receive(const Peer& from, const StartDriver& message) {
     return;
   }
   std::optional<Allocation> held;
-  if (!ended_all_ && labels_match(config_.self.labels, message.job.resources)) held = allocate(free_, message.job.resources);
+  if (!ended_all_ && labels_match(config_.self.labels, message.job.resources))
+    held = allocate(free_, message.job.resources);
   if (!held) {
     send(from, DriverStatus{submission, SubmissionPhase::kPending, 0, "the node has no room for it"});
     return;

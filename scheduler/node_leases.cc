@@ -1,5 +1,5 @@
-// A lease from its request to its end. Every end leaves a memory, so that a late or repeated request gets the first answer
-// and never a second worker.
+// A lease from its request to its end. Every end leaves a memory, so that a late or repeated request gets the first
+// answer and never a second worker.
 #include "scheduler/node.h"
 
 #include <algorithm>
@@ -30,11 +30,13 @@ void Node::receive(const Peer& from, const RequestLease& message) {
       if (by_caller_[caller].empty()) by_caller_.erase(caller);
       leases_.erase(message.lease);
       send(from, LeaseRefused{message.lease});
+      correct_head();
     }
     return;
   }
   if (!processes_.contains(caller)) return;  // not ours, or gone
-  if (const auto held = by_caller_.find(caller); held != by_caller_.end() && held->second.size() >= kMaxLeasesPerProcess) {
+  if (const auto held = by_caller_.find(caller);
+      held != by_caller_.end() && held->second.size() >= kMaxLeasesPerProcess) {
     send(from, LeaseFailed{message.lease, make_error(ErrorKind::kOverloaded,
                                                      "this process waits for " + std::to_string(kMaxLeasesPerProcess) +
                                                          " workers already; return some first")});
@@ -74,9 +76,9 @@ void Node::repeat_answer(const Lease& lease) {
       break;
     }
     case LeasePhase::kGranted:
-      send(caller, LeaseGranted{lease.request.lease,
-                                {lease.worker, config_.self.node, lease.request.caller.job},
-                                lease.allocation});
+      send(caller,
+           LeaseGranted{
+               lease.request.lease, {lease.worker, config_.self.node, lease.request.caller.job}, lease.allocation});
       break;
   }
 }

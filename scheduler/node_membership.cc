@@ -87,13 +87,15 @@ Duration Node::heartbeat_gap() const {
   return std::min(config_.heartbeat_interval, config_.heartbeat_gap * (1 + static_cast<int>(directory_.size() / 50)));
 }
 
+void Node::correct_head() { next_heartbeat_ = std::min(next_heartbeat_, last_heartbeat_ + heartbeat_gap()); }
+
 void Node::maybe_heartbeat() {
   if (!head_up_) return;
   if (!registered_) {
     if (now_ >= next_register_) register_now();
     return;
   }
-  if (free_ != reported_free_) next_heartbeat_ = std::min(next_heartbeat_, last_heartbeat_ + heartbeat_gap());
+  if (free_ != reported_free_) correct_head();
   if (now_ >= next_heartbeat_) heartbeat();
 }
 
@@ -215,7 +217,8 @@ void Node::sweep_membership() {
     const Instant end = last_round_trip_ + config_.head_grace;
     if (now_ >= end) {
       end_everything("no word from the head for " +
-                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(config_.head_grace).count()) + " s");
+                     std::to_string(std::chrono::duration_cast<std::chrono::seconds>(config_.head_grace).count()) +
+                     " s");
     } else {
       want(end);
     }

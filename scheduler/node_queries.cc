@@ -51,9 +51,7 @@ void Node::receive(const Peer& from, const Query& message) {
     case QueryKind::kStatus:
     case QueryKind::kNodes:
     case QueryKind::kActors:
-    case QueryKind::kJobs:
-      reply.error = make_error(ErrorKind::kInvalid, "the head answers this; ask it");
-      break;
+    case QueryKind::kJobs: reply.error = make_error(ErrorKind::kInvalid, "the head answers this; ask it"); break;
   }
   cut(reply, message.limit);
   send(from, std::move(reply));
@@ -114,8 +112,8 @@ void Node::sweep_queries() {
       ++at;
       continue;
     }
-    at->reply.notes.push_back(std::to_string(at->waiting.size()) + " processes of node " + to_string(config_.self.node) +
-                              " did not answer in time");
+    at->reply.notes.push_back(std::to_string(at->waiting.size()) + " processes of node " +
+                              to_string(config_.self.node) + " did not answer in time");
     cut(at->reply, at->query.limit);
     send(at->asker, std::move(at->reply));
     at = queries_.erase(at);
@@ -157,8 +155,8 @@ QueryReply Node::doctor_rows(const Query& query) const {
       last_round_trip_ == Instant::never() ? "never heard of"
                                            : "last round trip " + seconds_text(now_ - last_round_trip_) + " s ago");
   add("directory", true, std::to_string(directory_.size()) + " other nodes");
-  add("workers", workers_.size() <= workers_max(), std::to_string(workers_.size()) + " of about " +
-                                                        std::to_string(workers_max()));
+  add("workers", workers_.size() <= workers_max(),
+      std::to_string(workers_.size()) + " of about " + std::to_string(workers_max()));
   add("build", true, config_.self.build);
   return reply;
 }
@@ -186,9 +184,9 @@ void Node::explain_into(const Query& query, QueryReply& reply) const {
       case LeasePhase::kMoved: reason = "was passed on to node " + to_string(lease.moved_to); break;
       case LeasePhase::kGranted: continue;
     }
-    reply.rows.push_back({"lease " + to_string(id) + " (" + lease.request.name + ", " +
-                              to_string(lease.request.request) + ")",
-                          to_string(config_.self.node), reason});
+    reply.rows.push_back(
+        {"lease " + to_string(id) + " (" + lease.request.name + ", " + to_string(lease.request.request) + ")",
+         to_string(config_.self.node), reason});
   }
 }
 

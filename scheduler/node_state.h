@@ -47,12 +47,12 @@ struct PoolKey {
 using Claim = std::variant<LeaseId, ActorId>;
 
 struct Pool {
-  std::deque<ProcessId> idle;     // the warmest last
-  std::deque<Claim> waiting;      // resources are theirs already; first come, first served
+  std::deque<ProcessId> idle;  // the warmest last
+  std::deque<Claim> waiting;   // resources are theirs already; first come, first served
   std::uint32_t spawning = 0;
-  std::uint32_t workers = 0;      // all of them
-  std::uint32_t failures = 0;     // spawns that failed in a row
-  Instant retry_at{};             // no spawn before this
+  std::uint32_t workers = 0;   // all of them
+  std::uint32_t failures = 0;  // spawns that failed in a row
+  Instant retry_at{};          // no spawn before this
   bool empty() const { return idle.empty() && waiting.empty() && workers == 0; }
 };
 
@@ -61,14 +61,14 @@ struct Worker {
   PoolKey pool;
   std::uint64_t pid = 0;
   bool joined = false;
-  LeaseId lease;                  // when leased
-  ActorId actor;                  // when hosting
-  Allocation held;                // when dying without lease or actor: given back when the process is gone
-  Quantity lent;                  // of its CPUs, given to others while it blocks
-  std::uint32_t blocked = 0;      // threads of it that wait
-  Instant since{};                // of this phase
+  LeaseId lease;                      // when leased
+  ActorId actor;                      // when hosting
+  Allocation held;                    // when dying without lease or actor: given back when the process is gone
+  Quantity lent;                      // of its CPUs, given to others while it blocks
+  std::uint32_t blocked = 0;          // threads of it that wait
+  Instant since{};                    // of this phase
   Instant act_at = Instant::never();  // spawn timeout, end of idleness, next kill
-  std::string why;                // it was told to end
+  std::string why;                    // it was told to end
 };
 
 // ---- leases --------------------------------------------------------------------------------------------------------
@@ -85,12 +85,12 @@ void advance(LeasePhase& phase, LeasePhase next);
 struct Lease {
   RequestLease request;
   LeasePhase phase = LeasePhase::kQueued;
-  NodeId passed_by;               // the node that passed it on to us; zero: asked by our own process
-  Instant since{};                // asked
+  NodeId passed_by;  // the node that passed it on to us; zero: asked by our own process
+  Instant since{};   // asked
   // Queued:
-  bool elsewhere_first = false;   // its arguments lie elsewhere: ask the head before it is granted here
-  bool asking = false;            // FindNode is out
-  Instant ask_at{};               // next FindNode, or the repeat of the one that is out
+  bool elsewhere_first = false;  // its arguments lie elsewhere: ask the head before it is granted here
+  bool asking = false;           // FindNode is out
+  Instant ask_at{};              // next FindNode, or the repeat of the one that is out
   Duration backoff{};
   std::vector<NodeId> refused;
   // Moved:
@@ -99,16 +99,23 @@ struct Lease {
   Allocation allocation;
   PoolKey pool;
   ProcessId worker;
-  std::uint64_t order = 0;        // of the grant
+  std::uint64_t order = 0;  // of the grant
   bool called_back = false;
 };
 
 // What a job holds on this node, for fair shares.
 struct JobUse {
-  Quantity cpus;                  // without what blocked workers lent
+  Quantity cpus;  // without what blocked workers lent
   Quantity gpus;
   std::uint64_t memory = 0;
   friend bool operator==(const JobUse&, const JobUse&) = default;
+};
+
+// A lease of another node's process that waits for a node such as this one, as the head has told.
+struct WantedHere {
+  JobId job;
+  ResourceRequest request;
+  Instant until{};                // forgotten then: it has found a place, or is shown again
 };
 
 // What waits in one line: leases of one job that want the same.
@@ -136,10 +143,10 @@ struct HostedActor {
   HostPhase phase = HostPhase::kWaiting;
   ProcessId worker;
   PoolKey pool;
-  Allocation held;                // for life
-  Allocation extra;               // until its constructor has run
+  Allocation held;   // for life
+  Allocation extra;  // until its constructor has run
   ActorAddress address;
-  ActorEnded ended;               // what is, or will be, reported
+  ActorEnded ended;                   // what is, or will be, reported
   Instant act_at = Instant::never();  // next report, or the end of a graceful stop
 };
 
@@ -153,9 +160,9 @@ struct LocalProcess {
 };
 
 struct LocalJob {
-  JobDescription description;     // when the driver is (or was) here
+  JobDescription description;  // when the driver is (or was) here
   bool driver_here = false;
-  bool finished = false;          // JobFinished is repeated until EndJob arrives
+  bool finished = false;  // JobFinished is repeated until EndJob arrives
   Instant act_at = Instant::never();
 };
 

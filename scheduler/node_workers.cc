@@ -113,8 +113,8 @@ void Node::supply(const PoolKey& key) {
   }
   while (pool.spawning < pool.waiting.size()) spawn(key);
   // A line that waits will want the next worker at once when one of these blocks.
-  const bool line = std::any_of(queues_.begin(), queues_.end(),
-                                [&key](const auto& entry) { return entry.first.job == key.job; });
+  const bool line =
+      std::any_of(queues_.begin(), queues_.end(), [&key](const auto& entry) { return entry.first.job == key.job; });
   if (line && pool.failures == 0) {
     while (pool.spawning < pool.waiting.size() + config_.prestart && task_workers_ < workers_max()) spawn(key);
   }

@@ -142,8 +142,8 @@ Reasons explain(std::span<const NodeView> views, const ResourceRequest& request,
 }
 
 std::string unschedulable_text(const ResourceRequest& request, const Reasons& reasons) {
-  std::string text = "no node can ever run what asks for " + to_string(request) +
-                     "; ask for less, or add a node that has it";
+  std::string text =
+      "no node can ever run what asks for " + to_string(request) + "; ask for less, or add a node that has it";
   for (const auto& [node, why] : reasons) {
     text += "\n  " + (node ? "node " + to_string(node) + ": " : std::string()) + why;
   }

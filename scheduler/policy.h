@@ -1,9 +1,9 @@
 // Which node for a request: the one policy that head and node share, as pure functions over a vector of node views.
 //
-// One scheduler, not two: a node asks "do I take it?" and the head asks "who takes it?" of the same code, so the answers
-// cannot drift apart. Scores are integers and ties break by node order rotated by a counter, so equal inputs give equal
-// choices. A scan of all nodes is linear on purpose: at 2,000 nodes it costs some ten microseconds, and an index would have
-// to be kept true under every heartbeat.
+// One scheduler, not two: a node asks "do I take it?" and the head asks "who takes it?" of the same code, so the
+// answers cannot drift apart. Scores are integers and ties break by node order rotated by a counter, so equal inputs
+// give equal choices. A scan of all nodes is linear on purpose: at 2,000 nodes it costs some ten microseconds, and an
+// index would have to be kept true under every heartbeat.
 #pragma once
 
 #include <cstddef>
@@ -33,20 +33,20 @@ struct NodeView {
   NodeResources total;
   NodeResources free;
   Labels labels;
-  std::uint32_t actors = 0;   // placed here
+  std::uint32_t actors = 0;  // placed here
 };
 
 struct Wish {
   const ResourceRequest& request;
   std::span<const std::pair<NodeId, std::uint64_t>> locality = {};
-  NodeId prefer = {};                         // wins ties: the node of the asker
-  std::span<const NodeId> exclude = {};       // turned it down already, or must not be it
-  bool spread = false;                        // few actors a node before full nodes first
+  NodeId prefer = {};                    // wins ties: the node of the asker
+  std::span<const NodeId> exclude = {};  // turned it down already, or must not be it
+  bool spread = false;                   // few actors a node before full nodes first
 };
 
 struct Choice {
-  NodeId node;             // zero: no node has room now
-  bool feasible = false;   // some node (also an excluded one) could take it when empty
+  NodeId node;            // zero: no node has room now
+  bool feasible = false;  // some node (also an excluded one) could take it when empty
 };
 
 // Has a node with `labels` every label that is asked for?

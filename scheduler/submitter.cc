@@ -45,7 +45,8 @@ void Submitter::flush(Instant now, SubmitterActions& actions) {
   actions_ = nullptr;
 }
 
-// ---- a call begins ------------------------------------------------------------------------------------------------------------
+// ---- a call begins
+// ------------------------------------------------------------------------------------------------------------
 
 Submitter::Task& Submitter::new_task(TaskId id, SpecRef spec, std::vector<ArgumentIn> arguments, std::uint32_t returns,
                                      ObjectId first, TaskId parent) {
@@ -70,8 +71,8 @@ Submitter::Task& Submitter::new_task(TaskId id, SpecRef spec, std::vector<Argume
   return task;
 }
 
-void Submitter::take_arguments(std::vector<ArgumentIn> arguments, std::vector<Value>& values,
-                               std::uint32_t& unresolved, const Waiter& waiter) {
+void Submitter::take_arguments(std::vector<ArgumentIn> arguments, std::vector<Value>& values, std::uint32_t& unresolved,
+                               const Waiter& waiter) {
   values.reserve(arguments.size());
   std::vector<ObjectLocator> needed;
   for (ArgumentIn& argument : arguments) {
@@ -197,7 +198,8 @@ void Submitter::resolve(Creation& creation, ActorId actor, ObjectId object, cons
   if (--creation.unresolved == 0) create(actor);
 }
 
-// ---- a call travels -----------------------------------------------------------------------------------------------------------
+// ---- a call travels
+// -----------------------------------------------------------------------------------------------------------
 
 void Submitter::push(const Peer& to, LeaseId lease, std::uint64_t sequence, Task& task) {
   Link& to_link = link(to);
@@ -310,7 +312,8 @@ void Submitter::receive(const Peer& from, GiveBack& message) {
   }
 }
 
-// ---- a call ends --------------------------------------------------------------------------------------------------------------
+// ---- a call ends
+// --------------------------------------------------------------------------------------------------------------
 
 void Submitter::settle(std::uint64_t sequence, CallResult* result, std::optional<ErrorInfo> error,
                        const Peer& executor) {
@@ -357,7 +360,8 @@ void Submitter::fail(std::uint64_t sequence, ErrorInfo error) {
 void Submitter::retry_or_fail(std::uint64_t sequence, const ErrorInfo& error, bool charged,
                               std::deque<std::uint64_t>& requeue) {
   Task& task = tasks_.at(sequence);
-  const bool may_retry = task.max_retries < 0 || (task.max_retries > 0 && (!charged || task.retries < task.max_retries));
+  const bool may_retry =
+      task.max_retries < 0 || (task.max_retries > 0 && (!charged || task.retries < task.max_retries));
   if (task.cancelled || !may_retry) {
     task.state = CallState::kWaiting;  // in no queue any more
     settle(sequence, nullptr, task.cancelled ? cancelled_error(task.spec.spec->name) : error, {});
@@ -412,7 +416,8 @@ void Submitter::fail_everything(const ErrorInfo& error) {
     if (creations_.contains(actor)) fail_creation(actor, error);
   }
   for (const RequestId request : requests_.sorted_keys()) {
-    if (std::holds_alternative<FindActor>(requests_.at(request))) actions_->outputs.emplace_back(ActorAnswer{request, error});
+    if (std::holds_alternative<FindActor>(requests_.at(request)))
+      actions_->outputs.emplace_back(ActorAnswer{request, error});
   }
   requests_.clear();
   for (const std::uint64_t lease : leases_.sorted_keys()) return_lease(lease, false);
@@ -422,14 +427,18 @@ void Submitter::on(JobEnding&) {
   // Workers still run what was pushed: they are told to stop.
   for (const std::uint64_t sequence : tasks_.sorted_keys()) {
     const Task& task = tasks_.at(sequence);
-    if (task.state == CallState::kPushed && !task.actor) outbox_.add(where(task), CancelCall{task_id(sequence), false, true});
+    if (task.state == CallState::kPushed && !task.actor)
+      outbox_.add(where(task), CancelCall{task_id(sequence), false, true});
   }
   fail_everything(make_error(ErrorKind::kRuntimeStopped, "the Runtime has left its scope before this call was done"));
 }
 
-void Submitter::on(NodeLost& event) { fail_everything(event.why); }
+void Submitter::on(NodeLost& event) {
+  fail_everything(event.why);
+}
 
-// ---- trouble --------------------------------------------------------------------------------------------------------------------
+// ---- trouble
+// --------------------------------------------------------------------------------------------------------------------
 
 void Submitter::on(PeerTroubled& event) {
   Link* found = links_.find(event.peer.process());
@@ -500,7 +509,8 @@ void Submitter::on(Tick&) {
   }
 }
 
-// ---- for people and tests ---------------------------------------------------------------------------------------------------
+// ---- for people and tests
+// ---------------------------------------------------------------------------------------------------
 
 SubmitterStats Submitter::stats() const {
   SubmitterStats stats;

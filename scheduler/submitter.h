@@ -1,10 +1,11 @@
 // scheduler::Submitter, the caller's side of every task and actor call of one process.
 //
-// Tasks of one shape (resources, kind of worker) share a queue. The queue asks its node for leases and pushes calls straight to
-// the leased workers; node and head are off the path of calls from then on. A lease holds about a millisecond of measured
-// work, so that short calls travel in batches and long ones never wait behind each other. Calls to an actor go to its process
-// in the order in which they were submitted here, numbered per incarnation, so that a repeat after a broken link runs
-// nothing twice. Whatever fails ends in a typed error or in another attempt, never in silence.
+// Tasks of one shape (resources, kind of worker) share a queue. The queue asks its node for leases and pushes calls
+// straight to the leased workers; node and head are off the path of calls from then on. A lease holds about a
+// millisecond of measured work, so that short calls travel in batches and long ones never wait behind each other. Calls
+// to an actor go to its process in the order in which they were submitted here, numbered per incarnation, so that a
+// repeat after a broken link runs nothing twice. Whatever fails ends in a typed error or in another attempt, never in
+// silence.
 //
 // Messages are gathered and come out by flush(): a step that submits a thousand calls pushes them in a few messages.
 #pragma once
@@ -27,13 +28,13 @@
 namespace mobula::scheduler {
 
 struct SubmitterStats {
-  std::size_t calls = 0;               // not settled
-  std::size_t leases = 0;              // granted
+  std::size_t calls = 0;   // not settled
+  std::size_t leases = 0;  // granted
   std::size_t lease_requests = 0;
-  std::size_t actors = 0;              // known here
+  std::size_t actors = 0;  // known here
   std::uint64_t queued_bytes = 0;
   std::uint64_t settled = 0;
-  std::uint64_t failed = 0;            // settled with an error
+  std::uint64_t failed = 0;  // settled with an error
   std::uint64_t retries = 0;
 };
 
@@ -57,29 +58,29 @@ class Submitter {
     SpecRef spec;
     std::vector<Value> arguments;
     TaskId parent;
-    ActorId actor;                     // actor calls
+    ActorId actor;  // actor calls
     ObjectId first_return;
     std::uint32_t returns = 1;
     std::uint32_t attempt = 0;
-    std::int32_t retries = 0;          // charged so far
+    std::int32_t retries = 0;  // charged so far
     std::int32_t max_retries = 0;
-    std::uint32_t unresolved = 0;      // arguments that are not ready
+    std::uint32_t unresolved = 0;  // arguments that are not ready
     CallState state = CallState::kWaiting;
     bool pinned = false;
     bool cancelled = false;
     bool force = false;
     bool recursive = true;
     std::uint64_t bytes = 0;
-    std::uint64_t lease = 0;           // tasks, when pushed
-    std::uint64_t order = 0;           // actor calls, when pushed: the sequence
-    std::vector<NodeId> left_on;       // where earlier attempts died
-    std::int64_t estimate_ns = 0;      // as counted in the lease's pipeline
+    std::uint64_t lease = 0;       // tasks, when pushed
+    std::uint64_t order = 0;       // actor calls, when pushed: the sequence
+    std::vector<NodeId> left_on;   // where earlier attempts died
+    std::int64_t estimate_ns = 0;  // as counted in the lease's pipeline
   };
   struct Shape {
     ResourceRequest request;
     RuntimeKey runtime;
-    std::deque<std::uint64_t> queue;   // tasks
-    std::vector<std::uint64_t> open;   // granted leases that may have room; in order of opening
+    std::deque<std::uint64_t> queue;      // tasks
+    std::vector<std::uint64_t> open;      // granted leases that may have room; in order of opening
     std::vector<std::uint64_t> requests;  // leases asked for
     std::size_t granted = 0;
     bool dirty = false;
@@ -90,39 +91,39 @@ class Submitter {
   struct Lease {
     LeaseState state = LeaseState::kRequested;
     std::uint32_t shape = 0;
-    NodeId node;                       // that decides on it
+    NodeId node;  // that decides on it
     Peer worker;
-    std::deque<std::uint64_t> pipeline;   // tasks pushed, in order
-    std::int64_t work_ns = 0;          // estimated, in the pipeline
-    bool open = false;                 // listed in its shape
+    std::deque<std::uint64_t> pipeline;  // tasks pushed, in order
+    std::int64_t work_ns = 0;            // estimated, in the pipeline
+    bool open = false;                   // listed in its shape
     bool reclaimed = false;
-    bool broken = false;               // no link to the worker
-    bool stalled = false;              // gave calls back: nothing more until it answers
+    bool broken = false;   // no link to the worker
+    bool stalled = false;  // gave calls back: nothing more until it answers
     bool idle_timer = false;
     bool steal_timer = false;
     bool stall_timer = false;
     Instant idle_since;
-    Instant head_since;                // when the oldest call can have started
+    Instant head_since;  // when the oldest call can have started
     std::vector<std::pair<NodeId, std::uint64_t>> locality;
     std::string name;
   };
   struct Actor {
     ActorInfo info;
-    bool known = false;                // the head has told something
-    bool own = false;                  // created here
-    bool settled = false;              // own: ActorSettled was reported
-    bool lasting = false;              // own: named or detached
-    bool reachable = true;             // as far as known
-    bool troubled = false;             // its link broke and is being looked after
+    bool known = false;     // the head has told something
+    bool own = false;       // created here
+    bool settled = false;   // own: ActorSettled was reported
+    bool lasting = false;   // own: named or detached
+    bool reachable = true;  // as far as known
+    bool troubled = false;  // its link broke and is being looked after
     bool ask_timer = false;
     bool idle_timer = false;
     bool dirty = false;
-    bool ending = false;               // KillActor is repeated until it is dead
+    bool ending = false;  // KillActor is repeated until it is dead
     KillActor kill;
     ObjectLocator self;
-    std::deque<std::uint64_t> queue;   // calls not pushed, in order
-    std::deque<std::uint64_t> inflight;   // pushed and not answered, in order
-    std::uint64_t next_order = 0;      // last sequence given out in this incarnation
+    std::deque<std::uint64_t> queue;     // calls not pushed, in order
+    std::deque<std::uint64_t> inflight;  // pushed and not answered, in order
+    std::uint64_t next_order = 0;        // last sequence given out in this incarnation
     Instant idle_since;
   };
   struct Creation {
@@ -133,13 +134,20 @@ class Submitter {
     bool sent = false;
   };
   struct Link {
-    std::vector<bool> defined;         // specs, by number
-    std::size_t batch_bytes = 0;       // in the last PushCalls that was begun
+    std::vector<bool> defined;    // specs, by number
+    std::size_t batch_bytes = 0;  // in the last PushCalls that was begun
     std::vector<std::uint64_t> leases;
     std::vector<ActorId> actors;
   };
   enum class TimerKind : std::uint8_t {
-    kLeaseIdle, kLeaseRequest, kLeaseSteal, kLeaseStall, kShapeSurplus, kActorAsk, kActorIdle, kRequest
+    kLeaseIdle,
+    kLeaseRequest,
+    kLeaseSteal,
+    kLeaseStall,
+    kShapeSurplus,
+    kActorAsk,
+    kActorIdle,
+    kRequest
   };
   enum class NeededBy : std::uint8_t { kTask, kCreation };
   struct Waiter {
@@ -247,13 +255,13 @@ class Submitter {
 
   SubmitterConfig config_;
   Instant now_;
-  SubmitterActions* actions_ = nullptr;     // during a step
+  SubmitterActions* actions_ = nullptr;  // during a step
   bool stopped_ = false;
   Outbox outbox_;
   Timers<TimerKind> timers_;
   Watermark watermark_;
-  IdMap<std::uint64_t, Task> tasks_;        // by sequence
-  IdMap<ObjectId, std::vector<Waiter>> waiters_;   // for arguments
+  IdMap<std::uint64_t, Task> tasks_;              // by sequence
+  IdMap<ObjectId, std::vector<Waiter>> waiters_;  // for arguments
   std::vector<Shape> shapes_;
   std::map<std::pair<ResourceRequest, RuntimeKey>, std::uint32_t> shape_index_;
   std::vector<std::uint32_t> spec_shapes_;  // by spec number; index plus one
@@ -265,7 +273,7 @@ class Submitter {
   IdMap<ActorId, Actor> actors_;
   std::vector<ActorId> dirty_actors_;
   IdMap<ActorId, Creation> creations_;
-  IdMap<RequestId, Request> requests_;      // sent to the head, not answered
+  IdMap<RequestId, Request> requests_;  // sent to the head, not answered
   std::uint64_t queued_bytes_ = 0;
   std::uint64_t reported_bytes_ = 0;
   std::uint64_t settled_ = 0;

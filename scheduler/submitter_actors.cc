@@ -20,7 +20,8 @@ ErrorInfo unavailable(const ActorInfo& info, const std::string& why) {
 
 }  // namespace
 
-// ---- creation and look-up -------------------------------------------------------------------------------------------------
+// ---- creation and look-up
+// -------------------------------------------------------------------------------------------------
 
 void Submitter::on(SubmitActor& event) {
   const ActorId id = event.spec.actor;
@@ -155,7 +156,8 @@ void Submitter::on(HandleGone& event) {
   watch(event.actor, *actor);
 }
 
-// ---- what is known of an actor --------------------------------------------------------------------------------------------
+// ---- what is known of an actor
+// --------------------------------------------------------------------------------------------
 
 Submitter::Actor& Submitter::actor_entry(ActorId id) {
   const auto [actor, is_new] = actors_.emplace(id);
@@ -238,8 +240,9 @@ void Submitter::update_actor(const ActorInfo& info) {
     return;
   }
   if (was_alive) {
-    std::string why = "the actor was restarted while the call was under way; it may have run. Set max_task_retries to have "
-                      "such calls repeated";
+    std::string why =
+        "the actor was restarted while the call was under way; it may have run. Set max_task_retries to have "
+        "such calls repeated";
     if (info.error) why += ". It ended because: " + info.error->message;
     drop_inflight(id, unavailable(actor.info, why));
     clear_host(id, actor);
@@ -274,7 +277,8 @@ void Submitter::clear_host(ActorId id, Actor& actor) {
   if (its_link->leases.empty() && its_link->actors.empty()) links_.erase(host);
 }
 
-// ---- calls ------------------------------------------------------------------------------------------------------------------
+// ---- calls
+// ------------------------------------------------------------------------------------------------------------------
 
 void Submitter::touch_actor(ActorId id, Actor& actor) {
   if (!std::exchange(actor.dirty, true)) dirty_actors_.push_back(id);

@@ -23,8 +23,8 @@ struct SubmitTask {
   SpecRef spec;
   std::vector<ArgumentIn> arguments;
   std::uint32_t returns = 1;
-  ObjectId first_return;               // owned by this process
-  TaskId parent;                       // the call whose code submits it; zero in a driver. For recursive cancels
+  ObjectId first_return;  // owned by this process
+  TaskId parent;          // the call whose code submits it; zero in a driver. For recursive cancels
 };
 
 // The actor need not be known: the first call asks the head for it.
@@ -45,8 +45,8 @@ struct SubmitActor {
   RequestId request;
   ActorSpec spec;
   std::vector<ArgumentIn> arguments;
-  ObjectId handle;                     // owned by this process: when nobody refers to it any more the actor is ended
-                                       // (never if named or detached); zero: none
+  ObjectId handle;  // owned by this process: when nobody refers to it any more the actor is ended
+                    // (never if named or detached); zero: none
 };
 // Answered by ActorAnswer.
 struct LookUpActor {
@@ -119,8 +119,8 @@ struct CallSettled {
   std::vector<Value> values;
   std::optional<ErrorInfo> error;
   Peer executor;
-  bool pinned = false;                 // its arguments hold references
-  std::vector<NodeId> left_on;         // earlier attempts died there and may have left results in the store
+  bool pinned = false;          // its arguments hold references
+  std::vector<NodeId> left_on;  // earlier attempts died there and may have left results in the store
 };
 // An answer that nobody waits for.
 struct StaleAnswer {
@@ -139,24 +139,25 @@ struct ActorSettled {
   ActorId actor;
 };
 
-using SubmitterOutput = std::variant<NeedObject, CallSettled, StaleAnswer, ActorBusy, ActorSettled, ActorAnswer, QueueChanged>;
+using SubmitterOutput =
+    std::variant<NeedObject, CallSettled, StaleAnswer, ActorBusy, ActorSettled, ActorAnswer, QueueChanged>;
 
 struct SubmitterActions {
-  std::vector<Send> sends;             // filled by flush()
+  std::vector<Send> sends;               // filled by flush()
   std::vector<SubmitterOutput> outputs;  // in order
 };
 
 struct SubmitterConfig {
   ProcessAddress self;
-  std::uint32_t lease_requests_max = 16;                        // asked for and not granted yet, per shape
-  Duration lease_linger = std::chrono::milliseconds(50);        // an idle lease is kept that long
-  Duration pipeline = std::chrono::milliseconds(1);             // of measured work that a lease holds
-  std::uint32_t pipeline_max = 256;                             // calls
-  Duration steal_after = std::chrono::milliseconds(10);         // a call runs that long with others behind it
-  Duration repeat = std::chrono::seconds(2);                    // of requests that are not answered
+  std::uint32_t lease_requests_max = 16;                  // asked for and not granted yet, per shape
+  Duration lease_linger = std::chrono::milliseconds(50);  // an idle lease is kept that long
+  Duration pipeline = std::chrono::milliseconds(1);       // of measured work that a lease holds
+  std::uint32_t pipeline_max = 256;                       // calls
+  Duration steal_after = std::chrono::milliseconds(10);   // a call runs that long with others behind it
+  Duration repeat = std::chrono::seconds(2);              // of requests that are not answered
   Duration actor_repeat = std::chrono::seconds(1);
-  std::uint32_t actor_window = 4096;                            // calls pushed to an actor and not answered
-  std::size_t message_bytes_max = 1 << 20;                      // arguments in one PushCalls
+  std::uint32_t actor_window = 4096;        // calls pushed to an actor and not answered
+  std::size_t message_bytes_max = 1 << 20;  // arguments in one PushCalls
 };
 
 }  // namespace mobula::scheduler

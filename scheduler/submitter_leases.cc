@@ -135,8 +135,8 @@ void Submitter::request_leases(std::uint32_t index) {
         const auto* stored = std::get_if<StoredValue>(&argument);
         if (stored == nullptr) continue;
         for (const NodeId node : stored->nodes) {
-          const auto known = std::find_if(locality.begin(), locality.end(),
-                                          [node](const auto& entry) { return entry.first == node; });
+          const auto known =
+              std::find_if(locality.begin(), locality.end(), [node](const auto& entry) { return entry.first == node; });
           if (known != locality.end()) {
             known->second += stored->size;
           } else if (locality.size() < kLocalityNodesMax) {
@@ -163,7 +163,8 @@ void Submitter::send_request(std::uint64_t sequence, Lease& lease) {
   timers_.set(now_ + config_.repeat, TimerKind::kLeaseRequest, sequence);
 }
 
-// ---- the node's words ---------------------------------------------------------------------------------------------------------
+// ---- the node's words
+// ---------------------------------------------------------------------------------------------------------
 
 void Submitter::receive(const Peer& from, LeaseGranted& message) {
   Lease* lease = message.lease.maker == config_.self.process.value ? leases_.find(message.lease.sequence) : nullptr;
@@ -237,7 +238,8 @@ void Submitter::receive(const Peer& from, ReclaimLease& message) {
   }
 }
 
-// ---- work leaves a lease, and leases end ---------------------------------------------------------------------------------
+// ---- work leaves a lease, and leases end
+// ---------------------------------------------------------------------------------
 
 void Submitter::leave_pipeline(std::uint64_t sequence, Task& task) {
   Lease& lease = leases_.at(task.lease);

@@ -11,8 +11,8 @@ namespace quickstart {
 inline constexpr const char* kFashionMnistFolder = "/usr/share/datasets/fashion-mnist";
 
 struct Dataset {
-  std::size_t pixels = 0;             // of an image
-  std::vector<std::uint8_t> images;   // one after the other
+  std::size_t pixels = 0;            // of an image
+  std::vector<std::uint8_t> images;  // one after the other
   std::vector<std::uint8_t> labels;
 };
 

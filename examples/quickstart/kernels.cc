@@ -9,7 +9,9 @@ const quickstart::Kernels& table();
 
 namespace quickstart {
 
-const Kernels& plain_kernels() { return kernels_baseline::table(); }
+const Kernels& plain_kernels() {
+  return kernels_baseline::table();
+}
 
 const Kernels* fast_kernels() {
 #ifdef MOBULA_HAVE_KERNELS_V3

@@ -1,12 +1,12 @@
 #include "quickstart/local_cluster.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <fcntl.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 
 #include <cstdio>
 #include <fstream>
@@ -53,8 +53,7 @@ int run_command(const std::vector<std::string>& words, const std::filesystem::pa
     return 127;
   }
   int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {}
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -68,9 +67,9 @@ LocalCluster::LocalCluster(int nodes, int cpus_each) : mobula_(find_mobula()) {
   for (int node = 0; node < nodes; ++node) {
     std::vector<std::string> words{mobula_, "start"};
     if (node == 0) words.insert(words.end(), {"--head", "--store", (folder_ / "store").string()});
-    words.insert(words.end(), {"--cluster-file", cluster_file_.string(), "--log-dir",
-                               (folder_ / ("log" + std::to_string(node))).string(), "--num-cpus",
-                               std::to_string(cpus_each)});
+    words.insert(words.end(),
+                 {"--cluster-file", cluster_file_.string(), "--log-dir",
+                  (folder_ / ("log" + std::to_string(node))).string(), "--num-cpus", std::to_string(cpus_each)});
     // Without --address a node takes the head's from the cluster file.
     const auto log = folder_ / "command.log";
     if (const int status = run_command(words, log); status != 0) {
@@ -83,7 +82,9 @@ LocalCluster::LocalCluster(int nodes, int cpus_each) : mobula_(find_mobula()) {
   }
 }
 
-LocalCluster::~LocalCluster() { stop(); }
+LocalCluster::~LocalCluster() {
+  stop();
+}
 
 void LocalCluster::stop() noexcept {
   try {

@@ -21,8 +21,8 @@ class LocalCluster {
  private:
   void stop() noexcept;
 
-  std::string mobula_;                 // the command
-  std::filesystem::path folder_;       // private, gone at the end
+  std::string mobula_;            // the command
+  std::filesystem::path folder_;  // private, gone at the end
   std::filesystem::path cluster_file_;
 };
 

@@ -73,8 +73,8 @@ Network::Network(const Shape& shape, std::uint64_t seed) : shape_(shape), kernel
     offset += count + static_cast<std::size_t>(layer.outputs);
     // He et al. 2015 for the rectifiers, Glorot and Bengio 2010 for tanh; biases start at 0.
     const bool rectifier = shape.activation != Activation::kTanh;
-    const double variance = rectifier ? 2.0 / static_cast<double>(layer.inputs)
-                                      : 2.0 / static_cast<double>(layer.inputs + layer.outputs);
+    const double variance =
+        rectifier ? 2.0 / static_cast<double>(layer.inputs) : 2.0 / static_cast<double>(layer.inputs + layer.outputs);
     std::normal_distribution<float> normal(0, static_cast<float>(std::sqrt(variance)));
     std::generate(layer.weight, layer.bias, [&] { return normal(random_); });
   }

@@ -16,8 +16,8 @@ namespace quickstart {
 struct Shape {
   int pixels = 784;
   int classes = 10;
-  int depth = 1;    // hidden layers
-  int width = 64;   // of each
+  int depth = 1;   // hidden layers
+  int width = 64;  // of each
   Activation activation = Activation::kRelu;
 };
 
@@ -91,7 +91,7 @@ class Network {
   Floats scratch_;  // activations and deltas of a batch
   Floats input_;
   std::vector<LayerView> layers_;
-  std::ptrdiff_t room_ = 0;     // the batch for which there is room
+  std::ptrdiff_t room_ = 0;  // the batch for which there is room
   double steps_ = 0;
 };
 

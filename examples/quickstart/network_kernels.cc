@@ -81,8 +81,7 @@ float loss(const float* scores, const std::uint8_t* labels, const std::uint32_t*
   return sum;
 }
 
-void backward(const LayerView* layers, std::size_t count, Activation activation, const float* x,
-              std::ptrdiff_t batch) {
+void backward(const LayerView* layers, std::size_t count, Activation activation, const float* x, std::ptrdiff_t batch) {
   for (std::size_t index = count; index-- > 0;) {
     const LayerView& layer = layers[index];
     const float* in = index == 0 ? x : layers[index - 1].out;
@@ -94,8 +93,7 @@ void backward(const LayerView* layers, std::size_t count, Activation activation,
     const LayerView& below = layers[index - 1];
     Matrix(below.delta, below.outputs, batch).noalias() =
         ConstMatrix(layer.weight, layer.outputs, layer.inputs).transpose() * delta;
-    scale_by_slope(Array(below.delta, below.outputs * batch), ConstArray(below.out, below.outputs * batch),
-                   activation);
+    scale_by_slope(Array(below.delta, below.outputs * batch), ConstArray(below.out, below.outputs * batch), activation);
   }
 }
 

@@ -1,8 +1,9 @@
 // The shared memory of one node's store: a memfd a segment, pages reserved in steps, descriptors for processes.
 //
-// Only the daemon changes a segment. Its size is sealed (SHRINK and GROW), and pages are reserved by fallocate only after the
-// machine and the cgroup were seen to have room: reserving past a cgroup's limit is answered by the kernel's killer, not by
-// an error. Anonymous memfds leave nothing behind: no name in /dev/shm, gone with the last process that maps them.
+// Only the daemon changes a segment. Its size is sealed (SHRINK and GROW), and pages are reserved by fallocate only
+// after the machine and the cgroup were seen to have room: reserving past a cgroup's limit is answered by the kernel's
+// killer, not by an error. Anonymous memfds leave nothing behind: no name in /dev/shm, gone with the last process that
+// maps them.
 #pragma once
 
 #include <cstddef>

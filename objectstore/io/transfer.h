@@ -1,8 +1,8 @@
 // Copies of objects and shipped files between nodes, on connections and a thread of their own, so that bulk data never
 // delays control messages or heartbeats.
 //
-// The reader asks for chunks, several ahead; each comes back as one raw frame whose head is a ChunkReply and whose body is
-// received (decrypted) straight into its place: the cipher is the only copy.
+// The reader asks for chunks, several ahead; each comes back as one raw frame whose head is a ChunkReply and whose body
+// is received (decrypted) straight into its place: the cipher is the only copy.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@
 
 namespace mobula::objectstore {
 
-inline constexpr std::uint64_t kChunkSize = 1ULL << 20;      // bytes asked for at a time
-inline constexpr std::uint64_t kChunkSizeMax = 4ULL << 20;   // bytes a server gives at a time
-inline constexpr std::size_t kChunksAhead = 8;               // asked for and not here yet, per fetch
+inline constexpr std::uint64_t kChunkSize = 1ULL << 20;            // bytes asked for at a time
+inline constexpr std::uint64_t kChunkSizeMax = 4ULL << 20;         // bytes a server gives at a time
+inline constexpr std::size_t kChunksAhead = 8;                     // asked for and not here yet, per fetch
 inline constexpr Duration kFetchStall = std::chrono::seconds(20);  // a fetch without progress for so long has failed
 
 // What a server reads from; stays valid while `hold` lives.
@@ -60,8 +60,8 @@ class TransferServer {
 };
 
 struct FetchOutcome {
-  bool missing = false;              // the node answered that it has no such object
-  std::optional<ErrorInfo> error;    // it could not be asked, or the copy broke off
+  bool missing = false;            // the node answered that it has no such object
+  std::optional<ErrorInfo> error;  // it could not be asked, or the copy broke off
   std::uint64_t total = 0;
   ProcessId owner;
   JobId job;
@@ -69,10 +69,10 @@ struct FetchOutcome {
 
 struct FetchRequest {
   NodeId from;
-  ObjectId object;                   // or
+  ObjectId object;  // or
   std::string content;
-  std::uint64_t size = 0;            // expected; content: 0 when unknown
-  std::byte* into = nullptr;         // objects: room for `size` bytes, untouched by others until `done`
+  std::uint64_t size = 0;     // expected; content: 0 when unknown
+  std::byte* into = nullptr;  // objects: room for `size` bytes, untouched by others until `done`
   // Content: called with each chunk in order instead of `into`.
   std::function<void(std::uint64_t offset, std::uint64_t total, std::span<const std::byte>)> on_chunk;
   std::function<void(const FetchOutcome&)> done;  // exactly once, on the loop

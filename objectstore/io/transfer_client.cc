@@ -9,19 +9,19 @@ namespace mobula::objectstore {
 // One object or file on its way.
 struct TransferClient::Active {
   FetchRequest request;
-  std::uint64_t asked = 0;                       // bytes asked for so far
+  std::uint64_t asked = 0;  // bytes asked for so far
   std::uint64_t received = 0;
-  std::uint64_t total = 0;                       // 0: not known yet
+  std::uint64_t total = 0;                                                  // 0: not known yet
   std::map<std::uint64_t, std::pair<std::uint64_t, std::uint64_t>> chunks;  // request number -> (offset, length)
   Instant progress;
 };
 
 struct TransferClient::Source {
   NodeId node;
-  std::shared_ptr<net::Link> link;               // null while it is being opened
+  std::shared_ptr<net::Link> link;  // null while it is being opened
   bool opening = false;
-  std::map<std::uint64_t, Active> active;        // by fetch number
-  std::map<std::uint64_t, std::uint64_t> owners; // request number -> fetch number
+  std::map<std::uint64_t, Active> active;         // by fetch number
+  std::map<std::uint64_t, std::uint64_t> owners;  // request number -> fetch number
   std::uint64_t next_request = 1;
 };
 
@@ -155,7 +155,8 @@ void TransferClient::on_reply(Source& source, const ChunkReply& reply, net::Fram
     outcome.error = make_error(ErrorKind::kObjectLost, "its copy has another size than its owner says");
     return finish(source, number, std::move(outcome));
   }
-  if (reply.length != std::min(length, reply.total - std::min(reply.total, offset)) || frame.body.size() != reply.length) {
+  if (reply.length != std::min(length, reply.total - std::min(reply.total, offset)) ||
+      frame.body.size() != reply.length) {
     outcome.error = make_error(ErrorKind::kObjectLost, "a chunk came with another length than was asked for");
     return finish(source, number, std::move(outcome));
   }
@@ -209,8 +210,8 @@ void TransferClient::watch_stall(const std::shared_ptr<Source>& source) {
     const Instant limit = monotonic_now() - kFetchStall;
     for (const auto& [number, active] : self->active) {
       if (active.progress < limit) {
-        self->link->close(make_error(ErrorKind::kUnreachable, "no data came for " +
-                                                                  std::to_string(kFetchStall.count() / 1000000000) + " s"));
+        self->link->close(make_error(ErrorKind::kUnreachable,
+                                     "no data came for " + std::to_string(kFetchStall.count() / 1000000000) + " s"));
         return;
       }
     }

@@ -18,7 +18,7 @@ Bytes encode_one(Message message) {
 
 // One link of one reading node. Pins an object from its first chunk to its last, or to the end of the link.
 struct TransferServer::Session : std::enable_shared_from_this<TransferServer::Session> {
-  static constexpr std::size_t kViewsMax = 64;       // objects read at a time over one link
+  static constexpr std::size_t kViewsMax = 64;           // objects read at a time over one link
   static constexpr std::size_t kQueuedMax = 32U << 20U;  // bytes; above it chunks wait for the socket
 
   TransferServer* server = nullptr;

@@ -9,8 +9,8 @@ namespace mobula {
 
 }  // namespace mobula
 
-#define MOBULA_CHECK(condition, ...)                                                                     \
-  do {                                                                                                   \
-    if (!(condition)) [[unlikely]]                                                                       \
-      ::mobula::check_failed(__FILE__, __LINE__, #condition, ::std::string_view{__VA_ARGS__});           \
+#define MOBULA_CHECK(condition, ...)                                                           \
+  do {                                                                                         \
+    if (!(condition)) [[unlikely]]                                                             \
+      ::mobula::check_failed(__FILE__, __LINE__, #condition, ::std::string_view{__VA_ARGS__}); \
   } while (false)

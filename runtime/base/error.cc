@@ -63,8 +63,8 @@ void throw_error(ErrorInfo info) {
                  ErrorKind::kUnschedulable, ErrorKind::kOutOfMemory, ErrorKind::kStoreFull, ErrorKind::kOutOfDisk,
                  ErrorKind::kOverloaded, ErrorKind::kGpuOutOfMemory, ErrorKind::kGpuLost, ErrorKind::kGpuBusy,
                  ErrorKind::kCollectiveAborted, ErrorKind::kSignatureMismatch, ErrorKind::kUnknownFunction,
-                 ErrorKind::kUnauthenticated, ErrorKind::kUnreachable, ErrorKind::kInvalid,
-                 ErrorKind::kRuntimeStopped>(info);
+                 ErrorKind::kUnauthenticated, ErrorKind::kUnreachable, ErrorKind::kInvalid, ErrorKind::kRuntimeStopped>(
+      info);
   throw Error(std::move(info));
 }
 

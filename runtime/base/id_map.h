@@ -2,8 +2,8 @@
 //
 // Why not std::unordered_map: it allocates for every entry, and it invites iteration in an order that depends on the
 // library. Here entries live in a deque and are reused (references stay valid until the entry is erased), and the only
-// way through all of them is `sorted_keys`, so that nothing can be ordered by a hash. Open addressing with linear probing and
-// backward-shift deletion (Knuth, TAOCP 3, 6.4, algorithm R).
+// way through all of them is `sorted_keys`, so that nothing can be ordered by a hash. Open addressing with linear
+// probing and backward-shift deletion (Knuth, TAOCP 3, 6.4, algorithm R).
 #pragma once
 
 #include <algorithm>

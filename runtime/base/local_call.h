@@ -55,6 +55,8 @@ inline const std::vector<ObjectLocator>& refs_of(const Value& value) {
 }
 
 // The id of return `index` of a call.
-inline ObjectId return_id(ObjectId first, std::uint32_t index) { return ObjectId{first.maker, first.sequence + index}; }
+inline ObjectId return_id(ObjectId first, std::uint32_t index) {
+  return ObjectId{first.maker, first.sequence + index};
+}
 
 }  // namespace mobula

@@ -12,9 +12,10 @@ namespace {
 constexpr double kLargest = 1099511627776.0;  // 2^40
 
 std::string bytes_text(std::uint64_t bytes) {
-  static constexpr std::pair<std::uint64_t, const char*> kUnits[] = {
-      {std::uint64_t{1} << 40, "TiB"}, {std::uint64_t{1} << 30, "GiB"}, {std::uint64_t{1} << 20, "MiB"},
-      {std::uint64_t{1} << 10, "KiB"}};
+  static constexpr std::pair<std::uint64_t, const char*> kUnits[] = {{std::uint64_t{1} << 40, "TiB"},
+                                                                     {std::uint64_t{1} << 30, "GiB"},
+                                                                     {std::uint64_t{1} << 20, "MiB"},
+                                                                     {std::uint64_t{1} << 10, "KiB"}};
   for (const auto& [size, name] : kUnits) {
     if (bytes < size) continue;
     // One decimal, without floating point so that it is the same everywhere.
@@ -51,7 +52,9 @@ void change(CustomResources& resources, const std::string& name, Quantity by) {
   }
 }
 
-bool wants_gpu(const ResourceRequest& request) { return request.gpus.units > 0 || request.gpu_memory > 0; }
+bool wants_gpu(const ResourceRequest& request) {
+  return request.gpus.units > 0 || request.gpu_memory > 0;
+}
 
 // Above one GPU only whole ones make sense: 1.5 would be scraps.
 bool gpus_make_sense(const ResourceRequest& request) {
@@ -63,7 +66,9 @@ std::size_t devices_wanted(const ResourceRequest& request) {
   return request.gpus.units <= Quantity::kOne ? 1 : static_cast<std::size_t>(request.gpus.units / Quantity::kOne);
 }
 
-bool whole_devices(const ResourceRequest& request) { return request.gpus.units >= Quantity::kOne; }
+bool whole_devices(const ResourceRequest& request) {
+  return request.gpus.units >= Quantity::kOne;
+}
 
 bool device_fits(const GpuDevice& device, const ResourceRequest& request) {
   if (whole_devices(request)) {

@@ -46,12 +46,12 @@ using Labels = std::vector<std::pair<std::string, std::string>>;  // sorted by k
 
 struct ResourceRequest {
   Quantity cpus;
-  Quantity gpus;                    // <= 1: a share of one device; above: whole devices
-  std::uint64_t gpu_memory = 0;     // bytes on each device
-  std::uint64_t memory = 0;         // bytes
-  std::uint64_t store_memory = 0;   // bytes of the object store
+  Quantity gpus;                   // <= 1: a share of one device; above: whole devices
+  std::uint64_t gpu_memory = 0;    // bytes on each device
+  std::uint64_t memory = 0;        // bytes
+  std::uint64_t store_memory = 0;  // bytes of the object store
   CustomResources custom;
-  Labels labels;                    // must equal the node's
+  Labels labels;  // must equal the node's
 
   friend auto operator<=>(const ResourceRequest&, const ResourceRequest&) = default;
 };
@@ -102,13 +102,17 @@ std::vector<std::string> shortages(const NodeResources& free, const ResourceRequ
 // The same question without the texts: what scheduling asks for every node.
 bool fits(const NodeResources& free, const ResourceRequest& request);
 
-// Takes `request` out of `free`: GPUs best fit by memory, then by share, then by uuid. nullopt, and nothing taken, when it
-// does not fit.
+// Takes `request` out of `free`: GPUs best fit by memory, then by share, then by uuid. nullopt, and nothing taken, when
+// it does not fit.
 std::optional<Allocation> allocate(NodeResources& free, const ResourceRequest& request);
 void release(NodeResources& free, const Allocation& allocation);
 
 // Only the CPUs, for a worker that blocks and wakes. take_cpus may overdraw.
-inline void release_cpus(NodeResources& free, Quantity cpus) { free.cpus += cpus; }
-inline void take_cpus(NodeResources& free, Quantity cpus) { free.cpus -= cpus; }
+inline void release_cpus(NodeResources& free, Quantity cpus) {
+  free.cpus += cpus;
+}
+inline void take_cpus(NodeResources& free, Quantity cpus) {
+  free.cpus -= cpus;
+}
 
 }  // namespace mobula

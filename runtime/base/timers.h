@@ -1,7 +1,7 @@
 // Timers: deadlines of a machine, as a heap of small records.
 //
-// A timer is never taken back: who gets one checks whether its cause still stands. That makes setting one cheap enough to
-// do per call; the owner keeps a flag so that one thing has at most one timer.
+// A timer is never taken back: who gets one checks whether its cause still stands. That makes setting one cheap enough
+// to do per call; the owner keeps a flag so that one thing has at most one timer.
 #pragma once
 
 #include <algorithm>

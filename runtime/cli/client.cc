@@ -49,8 +49,7 @@ Result<std::unique_ptr<Client>> Client::open(const ClusterOptions& options) {
   client->identity_ = rng.id();
   client->address_ = address;
   client->cluster_ = file->cluster;
-  auto leaf = file->leaf ? Result<net::Leaf>(*file->leaf)
-                         : net::leaf_for(*file, Role::kClient, {}, client->identity_);
+  auto leaf = file->leaf ? Result<net::Leaf>(*file->leaf) : net::leaf_for(*file, Role::kClient, {}, client->identity_);
   if (!leaf) return leaf.error();
 
   std::optional<Result<std::shared_ptr<net::Link>>> opened;
@@ -119,7 +118,8 @@ Result<Message> Client::wait_for(Message request, Duration timeout, const std::f
       },
       monotonic_now() + timeout);
   if (answer) return *std::move(answer);
-  if (inbox_->closed) return make_error(ErrorKind::kUnreachable, "the head closed the connection: " + inbox_->closed->message);
+  if (inbox_->closed)
+    return make_error(ErrorKind::kUnreachable, "the head closed the connection: " + inbox_->closed->message);
   return make_error(ErrorKind::kTimeout, "the head at " + address_ + " did not answer in time");
 }
 

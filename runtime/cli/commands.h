@@ -12,10 +12,10 @@
 namespace mobula::cli {
 
 struct StartOptions {
-  daemon::DaemonOptions daemon;      // resources, addresses, folders
+  daemon::DaemonOptions daemon;  // resources, addresses, folders
   std::vector<std::string> resources;
   std::vector<std::string> labels;
-  std::string port;                  // of the head
+  std::string port;  // of the head
   bool head = false;
   bool block = false;
   bool json = false;
@@ -24,7 +24,7 @@ int start(const StartOptions& options);
 
 struct StopOptions {
   ClusterOptions cluster;
-  bool all = false;                  // every cluster of this user on this machine
+  bool all = false;  // every cluster of this user on this machine
   bool json = false;
 };
 int stop(const StopOptions& options);

@@ -21,12 +21,14 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const std::vector<std:
 }
 
 void add_cluster(CLI::App* app, ClusterOptions& cluster) {
-  app->add_option("--address", cluster.address, "HOST:PORT of the head (default: MOBULA_ADDRESS, then the cluster file's)");
+  app->add_option("--address", cluster.address,
+                  "HOST:PORT of the head (default: MOBULA_ADDRESS, then the cluster file's)");
   app->add_option("--cluster-file", cluster.cluster_file,
                   "cluster file (default: MOBULA_CLUSTER_FILE, then ~/.mobula/cluster.json)");
 }
 
-void add_node(CLI::App* app, DaemonOptions& daemon, std::vector<std::string>& resources, std::vector<std::string>& labels) {
+void add_node(CLI::App* app, DaemonOptions& daemon, std::vector<std::string>& resources,
+              std::vector<std::string>& labels) {
   app->add_option("--address", daemon.address, "HOST:PORT of the head to join");
   app->add_option("--cluster-file", daemon.cluster_file, "cluster file (default: ~/.mobula/cluster.json)");
   app->add_option("--node-ip-address", daemon.node_ip_address, "address to listen on (default: loopback)");
@@ -45,11 +47,13 @@ void add_node(CLI::App* app, DaemonOptions& daemon, std::vector<std::string>& re
   app->add_flag("--insecure", daemon.insecure, "no secret: anybody who reaches the port may run code (loopback only)");
 }
 
-void resolve_pairs(DaemonOptions& daemon, const std::vector<std::string>& resources, const std::vector<std::string>& labels) {
+void resolve_pairs(DaemonOptions& daemon, const std::vector<std::string>& resources,
+                   const std::vector<std::string>& labels) {
   for (const auto& [name, value] : pairs_of(resources)) {
     char* end = nullptr;
     const double number = std::strtod(value.c_str(), &end);
-    if (end == value.c_str() || *end != '\0') throw CLI::ValidationError("--resources " + name, "give it as name=number");
+    if (end == value.c_str() || *end != '\0')
+      throw CLI::ValidationError("--resources " + name, "give it as name=number");
     daemon.resources.emplace_back(name, number);
   }
   daemon.labels = pairs_of(labels);
@@ -65,9 +69,12 @@ struct Commands {
   StartOptions start_options;
   void start() {
     auto* command = app.add_subcommand("start", "start a head and a node beside it, or a node that joins");
-    command->footer("Example: mobula start --head --num-cpus 4\n         mobula start --address 10.0.0.1:6379 --cluster-file cluster.json");
+    command->footer(
+        "Example: mobula start --head --num-cpus 4\n         mobula start --address 10.0.0.1:6379 --cluster-file "
+        "cluster.json");
     command->add_flag("--head", start_options.head, "run the head here");
-    command->add_option("--port", start_options.port, "the head's port (default: the store's, then the kernel's choice)");
+    command->add_option("--port", start_options.port,
+                        "the head's port (default: the store's, then the kernel's choice)");
     command->add_flag("--block", start_options.block, "stay in the foreground; end the daemons when ended");
     command->add_flag("--json", start_options.json);
     add_node(command, start_options.daemon, start_options.resources, start_options.labels);
@@ -106,8 +113,9 @@ struct Commands {
   void questions() {
     question("status", "what the cluster has and does", "status")->callback([this] { code = status(cluster, json); });
     auto* rows = question("list", "rows of what there is", "list actors --filter state=alive --sort name");
-    rows->add_option("what", what)->required()->check(
-        CLI::IsMember({"nodes", "workers", "actors", "tasks", "objects", "jobs"}));
+    rows->add_option("what", what)
+        ->required()
+        ->check(CLI::IsMember({"nodes", "workers", "actors", "tasks", "objects", "jobs"}));
     rows->add_option("--filter", table.filters, "COLUMN=VALUE; may be repeated");
     rows->add_option("--sort", table.sort, "column");
     rows->add_option("--limit", table.limit, "rows to print")->capture_default_str();
@@ -115,7 +123,8 @@ struct Commands {
       table.json = json;
       code = mobula::cli::list(cluster, what, table);
     });
-    auto* why = question("explain", "why a task, lease or actor does not run", "explain 0123456789abcdef:0000000000000001");
+    auto* why =
+        question("explain", "why a task, lease or actor does not run", "explain 0123456789abcdef:0000000000000001");
     why->add_option("id", id)->required();
     why->callback([this] { code = explain(cluster, id, json); });
     auto* end = question("kill", "end an actor, worker or job", "kill 0123456789abcdef:0000000000000001");
@@ -144,7 +153,9 @@ struct Commands {
     command->add_option("--ready-fd", daemon.ready_fd);
     add_node(command, daemon, resources, labels);
     command->callback([this] {
-      daemon.kind = single ? DaemonOptions::Kind::kPrivate : head ? DaemonOptions::Kind::kHead : DaemonOptions::Kind::kNode;
+      daemon.kind = single ? DaemonOptions::Kind::kPrivate
+                    : head ? DaemonOptions::Kind::kHead
+                           : DaemonOptions::Kind::kNode;
       resolve_pairs(daemon, resources, labels);
       code = mobula::daemon::run_daemon(daemon);
     });

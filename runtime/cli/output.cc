@@ -49,7 +49,8 @@ int print_table(QueryReply reply, const TableOptions& options) {
       std::cerr << "mobula: --sort: no column " << options.sort << std::endl;
       return kUsage;
     }
-    std::stable_sort(reply.rows.begin(), reply.rows.end(), [index](const auto& a, const auto& b) { return a[index] < b[index]; });
+    std::stable_sort(reply.rows.begin(), reply.rows.end(),
+                     [index](const auto& a, const auto& b) { return a[index] < b[index]; });
   }
   const std::size_t all = reply.rows.size();
   if (reply.rows.size() > options.limit) reply.rows.resize(options.limit);

@@ -24,7 +24,8 @@ Result<QueryReply> ask(const ClusterOptions& cluster, QueryKind kind, const std:
   return reply;
 }
 
-int ask_and_print(const ClusterOptions& cluster, QueryKind kind, const std::string& target, const TableOptions& options) {
+int ask_and_print(const ClusterOptions& cluster, QueryKind kind, const std::string& target,
+                  const TableOptions& options) {
   auto reply = ask(cluster, kind, target);
   if (!reply) return report(reply.error(), options.json);
   return print_table(*std::move(reply), options);
@@ -95,14 +96,16 @@ int doctor(const ClusterOptions& cluster, bool json) {
     reply.rows.push_back({"here", check, fine ? "ok" : "PROBLEM", detail});
   };
   auto file = net::load_cluster_file(path);
-  add("cluster file", file.ok(), file ? path + ", mode 0600, " + (file->key ? "cluster key" : "leaf key") : file.error().message);
+  add("cluster file", file.ok(),
+      file ? path + ", mode 0600, " + (file->key ? "cluster key" : "leaf key") : file.error().message);
   const process::HostInfo host = process::host_info();
-  add("machine", true, host.hostname + ", " + std::to_string(host.cpus) + " CPUs, " +
-                           std::to_string(host.memory_available >> 20) + " of " + std::to_string(host.memory_total >> 20) +
-                           " MiB free, kernel " + host.kernel);
+  add("machine", true,
+      host.hostname + ", " + std::to_string(host.cpus) + " CPUs, " + std::to_string(host.memory_available >> 20) +
+          " of " + std::to_string(host.memory_total >> 20) + " MiB free, kernel " + host.kernel);
   for (const auto& session : process::find_sessions(file ? file->cluster : ClusterId{})) {
-    add("session", session.alive, session.path + ", pid " + std::to_string(session.record.pid) + ", listens on " +
-                                      session.record.endpoint + ", " + session.record.version);
+    add("session", session.alive,
+        session.path + ", pid " + std::to_string(session.record.pid) + ", listens on " + session.record.endpoint +
+            ", " + session.record.version);
   }
   bool head_answers = false;
   if (file) {

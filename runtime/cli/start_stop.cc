@@ -29,7 +29,9 @@ struct Started {
   pid_t pid = 0;
 };
 
-std::string own_binary() { return std::filesystem::read_symlink("/proc/self/exe").string(); }
+std::string own_binary() {
+  return std::filesystem::read_symlink("/proc/self/exe").string();
+}
 
 void add(std::vector<std::string>& arguments, const char* name, const std::string& value) {
   if (value.empty()) return;
@@ -95,8 +97,9 @@ void print_started(const nlohmann::json& out, const StartOptions& options, const
   }
   if (options.daemon.insecure) std::cout << "INSECURE: anybody on this machine can run code as you.\n";
   if (options.head) {
-    std::cout << "Head started: address " << out["address"].get<std::string>() << ", cluster " << out["cluster"].get<std::string>()
-              << "\nNode " << out["node"].get<std::string>() << " runs beside it.\n\n"
+    std::cout << "Head started: address " << out["address"].get<std::string>() << ", cluster "
+              << out["cluster"].get<std::string>() << "\nNode " << out["node"].get<std::string>()
+              << " runs beside it.\n\n"
               << "Cluster file (keep it secret, mode 0600): " << cluster_file << "\n"
               << "Join another node: copy that file and run\n"
               << "  mobula start --address " << out["address"].get<std::string>() << " --cluster-file FILE\n"
@@ -143,8 +146,7 @@ Result<net::ClusterFile> open_or_create(const std::string& path) {
 }
 
 int start_head(const StartOptions& options) {
-  const std::string path =
-      std::filesystem::absolute(cluster_file_path({"", options.daemon.cluster_file})).string();
+  const std::string path = std::filesystem::absolute(cluster_file_path({"", options.daemon.cluster_file})).string();
   auto file = open_or_create(path);
   if (!file) return report(file.error(), options.json);
   if (!file->key) {
@@ -153,13 +155,15 @@ int start_head(const StartOptions& options) {
   }
   auto logs = log_folder(options, path, file->cluster);
   if (!logs) return report(logs.error(), options.json);
-  const std::string store = options.daemon.store.empty()
-                                ? (std::filesystem::path(path).parent_path() / ("store-" + to_string(file->cluster))).string()
-                                : std::filesystem::absolute(options.daemon.store).string();
+  const std::string store =
+      options.daemon.store.empty()
+          ? (std::filesystem::path(path).parent_path() / ("store-" + to_string(file->cluster))).string()
+          : std::filesystem::absolute(options.daemon.store).string();
   std::vector<std::string> arguments{"daemon", "--head", "--cluster-file", path, "--store", store};
   add(arguments, "--node-ip-address", options.daemon.node_ip_address);
   add(arguments, "--advertise", options.daemon.advertise);
-  add(arguments, "--port-range", options.port.empty() || options.port == "0" ? options.daemon.port_range : options.port);
+  add(arguments, "--port-range",
+      options.port.empty() || options.port == "0" ? options.daemon.port_range : options.port);
   if (options.daemon.insecure) arguments.emplace_back("--insecure");
   auto head = launch(arguments, *logs + "/head.log");
   if (!head) return report(head.error(), options.json);
@@ -188,14 +192,14 @@ int start_head(const StartOptions& options) {
 }
 
 int start_node(const StartOptions& options) {
-  const std::string path =
-      std::filesystem::absolute(cluster_file_path({"", options.daemon.cluster_file})).string();
+  const std::string path = std::filesystem::absolute(cluster_file_path({"", options.daemon.cluster_file})).string();
   auto file = net::load_cluster_file(path);
   if (!file) return report(file.error(), options.json);
   auto logs = log_folder(options, path, file->cluster);
   if (!logs) return report(logs.error(), options.json);
   const std::string address = options.daemon.address.empty() ? file->address : options.daemon.address;
-  auto node = launch(node_arguments(options, path, address, *logs), *logs + "/node-" + std::to_string(::getpid()) + ".log");
+  auto node =
+      launch(node_arguments(options, path, address, *logs), *logs + "/node-" + std::to_string(::getpid()) + ".log");
   if (!node) return report(node.error(), options.json);
   print_started({{"address", address},
                  {"cluster", to_string(file->cluster)},
@@ -228,7 +232,9 @@ bool is_mobula(pid_t pid) {
 
 }  // namespace
 
-int start(const StartOptions& options) { return options.head ? start_head(options) : start_node(options); }
+int start(const StartOptions& options) {
+  return options.head ? start_head(options) : start_node(options);
+}
 
 int stop(const StopOptions& options) {
   std::vector<pid_t> pids;
@@ -276,7 +282,8 @@ int stop(const StopOptions& options) {
   if (options.json) {
     std::cout << nlohmann::json{{"stopped", stopped}}.dump() << std::endl;
   } else {
-    std::cout << (stopped == 0 ? "Nothing of this cluster runs on this machine." : "Stopped " + std::to_string(stopped) + " daemons.")
+    std::cout << (stopped == 0 ? "Nothing of this cluster runs on this machine."
+                               : "Stopped " + std::to_string(stopped) + " daemons.")
               << std::endl;
   }
   return kOk;

@@ -46,9 +46,10 @@ class StoreBuffer final : public PutBuffer {
 };
 
 [[noreturn]] void throw_timeout(std::size_t missing, std::size_t all) {
-  throw_error(make_error(ErrorKind::kTimeout, std::to_string(missing) + " of " + std::to_string(all) +
-                                                  " objects were not ready in time. `mobula explain` with the id of their "
-                                                  "task says what it waits for."));
+  throw_error(
+      make_error(ErrorKind::kTimeout, std::to_string(missing) + " of " + std::to_string(all) +
+                                          " objects were not ready in time. `mobula explain` with the id of their "
+                                          "task says what it waits for."));
 }
 
 void check_handle(const RefHandle& ref) {
@@ -64,9 +65,12 @@ void check_refs(std::span<const RefHandle> refs) {
 
 }  // namespace
 
-// ---- handles ---------------------------------------------------------------------------------------------------------------
+// ---- handles
+// ---------------------------------------------------------------------------------------------------------------
 
-RefHandle RefHandle::acquire(const ObjectLocator& locator) { return LocalRuntime::require()->refs().acquire(locator); }
+RefHandle RefHandle::acquire(const ObjectLocator& locator) {
+  return LocalRuntime::require()->refs().acquire(locator);
+}
 
 RefHandle::~RefHandle() {
   if (cell_ != nullptr) cell_->table->release(cell_);
@@ -91,15 +95,21 @@ RefHandle& RefHandle::operator=(RefHandle&& other) noexcept {
   return *this;
 }
 
-const ObjectLocator& RefHandle::locator() const { return cell_->locator; }
+const ObjectLocator& RefHandle::locator() const {
+  return cell_->locator;
+}
 
-ObjectId RefHandle::id() const { return cell_ == nullptr ? ObjectId{} : cell_->locator.id; }
+ObjectId RefHandle::id() const {
+  return cell_ == nullptr ? ObjectId{} : cell_->locator.id;
+}
 
-// ---- calls -----------------------------------------------------------------------------------------------------------------
+// ---- calls
+// -----------------------------------------------------------------------------------------------------------------
 
 std::vector<RefHandle> submit_task(const FunctionRecord& function, std::vector<CallArgument> arguments,
                                    std::uint32_t returns, const CallOptions& options) {
-  return LocalRuntime::require()->submit(core::key_of(function), function.display, std::move(arguments), returns, options);
+  return LocalRuntime::require()->submit(core::key_of(function), function.display, std::move(arguments), returns,
+                                         options);
 }
 
 std::shared_ptr<const ActorState> create_actor(const FunctionRecord& constructor, std::vector<CallArgument> arguments,
@@ -108,13 +118,14 @@ std::shared_ptr<const ActorState> create_actor(const FunctionRecord& constructor
                                                std::move(arguments), options);
 }
 
-std::shared_ptr<const ActorState> find_actor(const std::string& name, const std::string& name_space, const char* class_name) {
+std::shared_ptr<const ActorState> find_actor(const std::string& name, const std::string& name_space,
+                                             const char* class_name) {
   const ActorInfo info = LocalRuntime::require()->find_actor(name, name_space);
   // Methods are compared one by one when they are called; a handle of another class is caught here.
   if (class_name != nullptr && class_name[0] != '\0' && !info.display.empty() &&
       core::class_of(info.display) != core::class_of(class_name)) {
-    throw_error(make_error(ErrorKind::kSignatureMismatch, "the actor named " + name + " is a " + info.display + ", not a " +
-                                                              class_name));
+    throw_error(make_error(ErrorKind::kSignatureMismatch,
+                           "the actor named " + name + " is a " + info.display + ", not a " + class_name));
   }
   auto state = std::make_shared<ActorState>();
   state->id = info.actor;
@@ -130,18 +141,21 @@ std::shared_ptr<const ActorState> adopt_actor(ActorState state) {
 std::vector<RefHandle> submit_call(const ActorState& actor, const FunctionRecord& method,
                                    std::vector<CallArgument> arguments, std::uint32_t returns,
                                    const CallOptions& options) {
-  return LocalRuntime::require()->submit_call(actor, core::key_of(method), method.display, std::move(arguments), returns,
-                                              options);
+  return LocalRuntime::require()->submit_call(actor, core::key_of(method), method.display, std::move(arguments),
+                                              returns, options);
 }
 
-void kill_actor(const ActorState& actor, bool no_restart) { LocalRuntime::require()->end_actor(actor.id, no_restart); }
+void kill_actor(const ActorState& actor, bool no_restart) {
+  LocalRuntime::require()->end_actor(actor.id, no_restart);
+}
 
 void cancel(const RefHandle& ref, bool force, bool recursive) {
   check_handle(ref);
   LocalRuntime::require()->cancel(ref.id(), force, recursive);
 }
 
-// ---- objects ---------------------------------------------------------------------------------------------------------------
+// ---- objects
+// ---------------------------------------------------------------------------------------------------------------
 
 std::unique_ptr<PutBuffer> begin_put(std::size_t size) {
   auto runtime = LocalRuntime::require();
@@ -203,9 +217,12 @@ std::vector<bool> wait(std::span<const RefHandle> refs, std::size_t count, Timeo
   return ready;
 }
 
-// ---- the process -----------------------------------------------------------------------------------------------------------
+// ---- the process
+// -----------------------------------------------------------------------------------------------------------
 
-bool running() noexcept { return LocalRuntime::current() != nullptr; }
+bool running() noexcept {
+  return LocalRuntime::current() != nullptr;
+}
 
 CurrentState current_state() {
   auto runtime = LocalRuntime::require();
@@ -264,6 +281,8 @@ std::vector<NodeInfo> list_nodes() {
   return nodes;
 }
 
-void on_worker_start(void (*function)()) { core::add_worker_hook(function); }
+void on_worker_start(void (*function)()) {
+  core::add_worker_hook(function);
+}
 
 }  // namespace mobula::detail

@@ -33,7 +33,9 @@ std::string from_environment(const char* name) {
   return text == nullptr ? std::string() : std::string(text);
 }
 
-std::string number(double value) { return nlohmann::json(value).dump(); }
+std::string number(double value) {
+  return nlohmann::json(value).dump();
+}
 
 // The daemon is asked to end with us: it watches our link and, until we join, our process id.
 Result<std::string> start_daemon(std::vector<std::string> arguments) {
@@ -66,7 +68,8 @@ Result<std::string> start_private_cluster(const InitOptions& options) {
   if (options.memory) add("--memory", std::to_string(*options.memory));
   if (options.object_store_memory) add("--object-store-memory", std::to_string(*options.object_store_memory));
   std::string resources;
-  for (const auto& [name, value] : options.resources) resources += (resources.empty() ? "" : ",") + name + "=" + number(value);
+  for (const auto& [name, value] : options.resources)
+    resources += (resources.empty() ? "" : ",") + name + "=" + number(value);
   if (!resources.empty()) add("--resources", resources);
   return start_daemon(std::move(arguments));
 }
@@ -84,8 +87,8 @@ Result<std::string> join_cluster(const std::string& address, std::string path) {
   }
   if (!file->key) {
     return make_error(ErrorKind::kUnauthenticated,
-                      "no node of this cluster runs on this machine, and " + path +
-                          " holds a " + net::name_of(file->leaf->identity.role) +
+                      "no node of this cluster runs on this machine, and " + path + " holds a " +
+                          net::name_of(file->leaf->identity.role) +
                           " key, which may not start one. Start a node here (`mobula start --address ...`) or use the "
                           "cluster file.");
   }
@@ -110,7 +113,8 @@ Driver& driver() {
 Result<std::string> find_node(const InitOptions& options) {
   const std::string given = from_environment("MOBULA_NODE_SOCKET");  // a submitted driver
   const std::string address = options.address.empty() ? from_environment("MOBULA_ADDRESS") : options.address;
-  const std::string file = options.cluster_file.empty() ? from_environment("MOBULA_CLUSTER_FILE") : options.cluster_file;
+  const std::string file =
+      options.cluster_file.empty() ? from_environment("MOBULA_CLUSTER_FILE") : options.cluster_file;
   if (options.address.empty() && options.cluster_file.empty() && !given.empty()) return given;
   if (address.empty() && file.empty()) return start_private_cluster(options);
   return join_cluster(address, file);
@@ -147,7 +151,8 @@ void start_driver(int argc, char** argv, const InitOptions& options) {
   hello.executable = *id;
   hello.executable_path = process::executable_path();
   hello.name = options.job_name;
-  if (hello.name.empty()) hello.name = std::filesystem::path(argc > 0 ? argv[0] : hello.executable_path.c_str()).filename().string();
+  if (hello.name.empty())
+    hello.name = std::filesystem::path(argc > 0 ? argv[0] : hello.executable_path.c_str()).filename().string();
 
   RuntimeConfig config;
   config.name_space = options.name_space.empty() ? to_string(hello.job) : options.name_space;
@@ -182,7 +187,9 @@ void stop_driver() {
 
 namespace mobula::detail {
 
-void start(int argc, char** argv, const InitOptions& options) { core::start_driver(argc, argv, options); }
+void start(int argc, char** argv, const InitOptions& options) {
+  core::start_driver(argc, argv, options);
+}
 
 void stop() noexcept {
   try {

@@ -12,7 +12,9 @@ namespace {
 template <class T, class... Ts>
 inline constexpr bool kOneOf = (std::is_same_v<T, Ts> || ...);
 
-TaskId key_of_actor(ActorId actor) { return TaskId{actor.maker, actor.sequence}; }
+TaskId key_of_actor(ActorId actor) {
+  return TaskId{actor.maker, actor.sequence};
+}
 
 scheduler::SubmitterConfig submitter_config(const EngineConfig& config) {
   scheduler::SubmitterConfig result;
@@ -31,9 +33,7 @@ scheduler::ExecutorConfig executor_config(const EngineConfig& config) {
 }  // namespace
 
 Engine::Engine(const EngineConfig& config)
-    : self_(config.self),
-      submitter_(submitter_config(config)),
-      executor_(executor_config(config)),
+    : self_(config.self), submitter_(submitter_config(config)), executor_(executor_config(config)),
       owner_(config.self) {}
 
 template <class M>
@@ -42,7 +42,8 @@ constexpr Engine::Room Engine::room_of() {
              ActorFound, ActorUpdate>) {
     return Room::kSubmitter;
   }
-  if (kOneOf<M, DefineSpec, PushCalls, StealBack, CancelCall, AssignWorker, HostActor, ExitActor>) return Room::kExecutor;
+  if (kOneOf<M, DefineSpec, PushCalls, StealBack, CancelCall, AssignWorker, HostActor, ExitActor>)
+    return Room::kExecutor;
   if (kOneOf<M, ResolveObjects, ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects, HandoffDone,
              ObjectLocation, ObjectPinned>) {
     return Room::kOwner;
@@ -84,7 +85,8 @@ void Engine::to_owner(E event) {
   owner_.step(now_, {&one, 1}, from_owner_);
 }
 
-// ---- events in ----------------------------------------------------------------------------------------------------------------
+// ---- events in
+// ----------------------------------------------------------------------------------------------------------------
 
 void Engine::pin(objectstore::PinKind kind, TaskId key, const std::vector<ArgumentIn>& arguments) {
   objectstore::Pin pin;
@@ -152,7 +154,8 @@ void Engine::on_received(Received& event) {
     if (!resolved->alive) node_gone(resolved->node);
     return;
   }
-  const Room room = std::visit([](const auto& message) { return room_of<std::decay_t<decltype(message)>>(); }, event.message);
+  const Room room =
+      std::visit([](const auto& message) { return room_of<std::decay_t<decltype(message)>>(); }, event.message);
   switch (room) {
     case Room::kSubmitter: to_submitter(std::move(event)); break;
     case Room::kExecutor: to_executor(std::move(event)); break;
@@ -191,7 +194,8 @@ void Engine::cut_off(const ErrorInfo& why) {
   actions_->orders.emplace_back(ExitProcess{error.message});
 }
 
-// ---- between the three --------------------------------------------------------------------------------------------------------
+// ---- between the three
+// --------------------------------------------------------------------------------------------------------
 
 void Engine::route() {
   for (;;) {
@@ -334,15 +338,20 @@ void Engine::flush() {
   }
 }
 
-// ---- for the driver -----------------------------------------------------------------------------------------------------------
+// ---- for the driver
+// -----------------------------------------------------------------------------------------------------------
 
 Instant Engine::next_deadline() const {
   return std::min({submitter_.next_deadline(), executor_.next_deadline(), watch_.next_deadline(), exit_by_});
 }
 
-EngineStats Engine::stats() const { return EngineStats{submitter_.stats(), executor_.stats(), owner_.stats()}; }
+EngineStats Engine::stats() const {
+  return EngineStats{submitter_.stats(), executor_.stats(), owner_.stats()};
+}
 
-bool Engine::idle() const { return submitter_.idle() && executor_.idle() && owner_.idle(); }
+bool Engine::idle() const {
+  return submitter_.idle() && executor_.idle() && owner_.idle();
+}
 
 void Engine::check() const {
   submitter_.check();

@@ -1,17 +1,16 @@
 // The machine of one process, driver or worker: everything that decides there, in one value.
 //
-// It is made of three machines that know nothing of each other: the submitter (leases, pipelines, retries, ordered actor
-// queues), the executor (order, deduplication, cancels) and the owner (references, borrowers, values). The engine routes
-// between them, watches peers on behalf of all three, and has no rule of its own. One machine instead of three loops
-// with locks, because most bugs of such runtimes live between them: a result that arrives while its last reference goes
-// away is one step here.
+// It is made of three machines that know nothing of each other: the submitter (leases, pipelines, retries, ordered
+// actor queues), the executor (order, deduplication, cancels) and the owner (references, borrowers, values). The engine
+// routes between them, watches peers on behalf of all three, and has no rule of its own. One machine instead of three
+// loops with locks, because most bugs of such runtimes live between them: a result that arrives while its last
+// reference goes away is one step here.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 #include <vector>
 
 #include "objectstore/owner.h"
@@ -79,14 +78,14 @@ class Engine {
 
   ProcessAddress self_;
   Instant now_;
-  Actions* actions_ = nullptr;              // during a step
+  Actions* actions_ = nullptr;  // during a step
   PeerWatch watch_;
   scheduler::Submitter submitter_;
   scheduler::Executor executor_;
   objectstore::Owner owner_;
   IdMap<ObjectId, ActorId> handles_;
   bool cut_off_ = false;
-  std::optional<ExitProcess> exit_;         // wanted, put off until what was sent is taken over
+  std::optional<ExitProcess> exit_;  // wanted, put off until what was sent is taken over
   Instant exit_by_ = Instant::never();
   // Buffers, empty between steps; a pair each, so that one is read while the other fills.
   scheduler::SubmitterActions from_submitter_, reading_submitter_;

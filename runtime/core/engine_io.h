@@ -3,8 +3,8 @@
 // The structs are those of the machine that takes or gives them, under one roof: see objectstore/owner_io.h,
 // scheduler/submitter_io.h and scheduler/executor_io.h for each.
 //
-// All ids are drawn by the runtime: `maker` is this process, `sequence` a counter of the runtime's from 1, below 2^63. TaskIds
-// of tasks and actor calls come from one counter and are submitted in (nearly: 64 places) increasing order.
+// All ids are drawn by the runtime: `maker` is this process, `sequence` a counter of the runtime's from 1, below 2^63.
+// TaskIds of tasks and actor calls come from one counter and are submitted in (nearly: 64 places) increasing order.
 // Counting: a process holds a reference to an object from the first RefAcquired to the last RefDropped. The ids that
 // SubmitTask, SubmitActorCall, SubmitActor and Put* name come with their first reference: no RefAcquired for them.
 #pragma once
@@ -20,7 +20,8 @@
 
 namespace mobula::core {
 
-// ---- events ----------------------------------------------------------------------------------------------------------------
+// ---- events
+// ----------------------------------------------------------------------------------------------------------------
 
 using scheduler::AdoptActor;
 using scheduler::Cancel;
@@ -44,20 +45,22 @@ using scheduler::CallFinished;
 using scheduler::ThreadBlocked;
 using scheduler::ThreadUnblocked;
 
-using Event = std::variant<SubmitTask, SubmitActorCall, SubmitActor, LookUpActor, AdoptActor, EndActor, Cancel,
-                           PutInline, PutStored, RefAcquired, RefDropped, Want, Unwant, ViewReleased, CallFinished,
-                           ThreadBlocked, ThreadUnblocked, JobEnding,
-                           // From links. PeerLost says that what was sent since the last PeerJoined may be lost; a Send
-                           // to a process without a link opens one, and PeerLost follows when it cannot be opened. Peers of
-                           // processes carry their node. PeerLost of the own node: this process is cut off for good.
-                           Received, PeerJoined, PeerLost, Tick>;
+using Event =
+    std::variant<SubmitTask, SubmitActorCall, SubmitActor, LookUpActor, AdoptActor, EndActor, Cancel, PutInline,
+                 PutStored, RefAcquired, RefDropped, Want, Unwant, ViewReleased, CallFinished, ThreadBlocked,
+                 ThreadUnblocked, JobEnding,
+                 // From links. PeerLost says that what was sent since the last PeerJoined may be lost; a Send
+                 // to a process without a link opens one, and PeerLost follows when it cannot be opened. Peers of
+                 // processes carry their node. PeerLost of the own node: this process is cut off for good.
+                 Received, PeerJoined, PeerLost, Tick>;
 
-// Messages the engine takes: DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall; LeaseGranted, LeaseFailed,
-// LeaseMoved, LeaseLost, ReclaimLease, AssignWorker, ProcessStatus; ActorCreated, ActorFound, ActorUpdate, HostActor,
-// ExitActor; ResolveObjects, ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation,
-// ObjectPinned; NodeResolved. It ignores the others.
+// Messages the engine takes: DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall; LeaseGranted,
+// LeaseFailed, LeaseMoved, LeaseLost, ReclaimLease, AssignWorker, ProcessStatus; ActorCreated, ActorFound, ActorUpdate,
+// HostActor, ExitActor; ResolveObjects, ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects, HandoffDone,
+// ObjectLocation, ObjectPinned; NodeResolved. It ignores the others.
 
-// ---- actions ---------------------------------------------------------------------------------------------------------------
+// ---- actions
+// ---------------------------------------------------------------------------------------------------------------
 
 using objectstore::Ready;
 using objectstore::ReadyOnly;

@@ -28,9 +28,10 @@ Registry& registry() {
 ErrorInfo unknown(const FunctionKey& key, const std::string& name) {
   std::string text = "this worker's program has no function " + (name.empty() ? key.symbol : name);
   text += key.module.empty() ? "" : " of module " + key.module;
-  text += ". Its executable is " + process::executable_path() +
-          ". Functions and actors of another program can be called only if they have external linkage and their class or "
-          "function is exported there with mobula::exports; or ship the library with mobula::load_library(path).";
+  text +=
+      ". Its executable is " + process::executable_path() +
+      ". Functions and actors of another program can be called only if they have external linkage and their class or "
+      "function is exported there with mobula::exports; or ship the library with mobula::load_library(path).";
   return make_error(ErrorKind::kUnknownFunction, std::move(text));
 }
 
@@ -83,8 +84,8 @@ Result<const detail::FunctionRecord*> find_function(const FunctionKey& key, cons
   if (record->fingerprint != key.fingerprint) {
     return make_error(ErrorKind::kSignatureMismatch,
                       "the caller and this worker's program were built with different declarations of " +
-                          (name.empty() ? key.symbol : name) + " (fingerprints " + to_string_hex(key.fingerprint) + " and " +
-                          to_string_hex(record->fingerprint) + "). Build both against the same declaration.");
+                          (name.empty() ? key.symbol : name) + " (fingerprints " + to_string_hex(key.fingerprint) +
+                          " and " + to_string_hex(record->fingerprint) + "). Build both against the same declaration.");
   }
   if (!key.module.empty()) {
     const std::unique_lock lock(all.mutex);

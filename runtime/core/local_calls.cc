@@ -14,8 +14,8 @@ constexpr std::size_t kScanMax = 16;  // missing references looked at before a w
 Quantity quantity_or_throw(double value, const char* what) {
   const auto quantity = Quantity::from_double(value);
   if (!quantity) {
-    throw_error(make_error(ErrorKind::kInvalid, std::string("a call cannot ask for ") + std::to_string(value) + " " + what +
-                                                    ": give a number from 0 up, in steps of 0.0001"));
+    throw_error(make_error(ErrorKind::kInvalid, std::string("a call cannot ask for ") + std::to_string(value) + " " +
+                                                    what + ": give a number from 0 up, in steps of 0.0001"));
   }
   return *quantity;
 }
@@ -25,8 +25,8 @@ ResourceRequest request_of(const detail::Resources& from, double default_cpus) {
   request.cpus = quantity_or_throw(from.cpus.value_or(default_cpus), "CPUs");
   request.gpus = quantity_or_throw(from.gpus, "GPUs");
   if (request.gpus > Quantity::whole(1) && request.gpus.units % Quantity::kOne != 0) {
-    throw_error(make_error(ErrorKind::kInvalid, "more than one GPU must be a whole number of devices, not " +
-                                                    to_string(request.gpus)));
+    throw_error(make_error(ErrorKind::kInvalid,
+                           "more than one GPU must be a whole number of devices, not " + to_string(request.gpus)));
   }
   request.gpu_memory = from.gpu_memory;
   request.memory = from.memory;
@@ -51,7 +51,9 @@ std::vector<ObjectLocator> locators_of(const std::vector<detail::RefHandle>& ref
 
 }  // namespace
 
-ObjectId LocalRuntime::new_object() { return {context().self.process.value, next_object_.fetch_add(1)}; }
+ObjectId LocalRuntime::new_object() {
+  return {context().self.process.value, next_object_.fetch_add(1)};
+}
 
 SpecRef LocalRuntime::intern(CallSpec spec) {
   const std::lock_guard lock(specs_mutex_);
@@ -116,7 +118,8 @@ void LocalRuntime::wait_for_room(bool fail) {
   if (queued_bytes_.load(std::memory_order_relaxed) <= config_.queue_bytes_max) return;
   if (fail) {
     throw_error(make_error(ErrorKind::kOverloaded,
-                           std::to_string(queued_bytes_.load()) + " bytes of calls wait already, more than the bound of " +
+                           std::to_string(queued_bytes_.load()) +
+                               " bytes of calls wait already, more than the bound of " +
                                std::to_string(config_.queue_bytes_max) +
                                ". Wait for results before submitting more, or raise InitOptions::queue_bytes."));
   }
@@ -285,7 +288,8 @@ detail::RefHandle LocalRuntime::put_stored(const SlabRoom& room, std::uint64_t s
   return handle;
 }
 
-// ---- waiting -----------------------------------------------------------------------------------------------------------------
+// ---- waiting
+// -----------------------------------------------------------------------------------------------------------------
 
 bool LocalRuntime::begin_blocking() {
   if (running_call() == nullptr) return false;
@@ -301,7 +305,9 @@ void LocalRuntime::end_blocking() {
 
 bool LocalRuntime::await(std::span<const detail::RefHandle> refs, std::size_t count, WantMode mode, Instant deadline) {
   const auto satisfied = [mode](const Cell& cell) {
-    const std::atomic<bool>& flag = mode == WantMode::kValue ? cell.readable : mode == WantMode::kBring ? cell.here : cell.ready;
+    const std::atomic<bool>& flag = mode == WantMode::kValue   ? cell.readable
+                                    : mode == WantMode::kBring ? cell.here
+                                                               : cell.ready;
     return flag.load(std::memory_order_acquire);
   };
   std::size_t ready = 0;

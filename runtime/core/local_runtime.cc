@@ -23,8 +23,10 @@ thread_local RunningCall* running_here = nullptr;
 // MOBULA_TRACE=1 in the environment: every message of this process, a line each, on its error stream.
 void trace(const char* way, const Peer& peer, const Message& message, ProcessId self) {
   static const bool on = std::getenv("MOBULA_TRACE") != nullptr;  // NOLINT(concurrency-mt-unsafe)
-  if (!on) [[likely]] return;
-  std::fprintf(stderr, "mobula-trace %s %s %s %s\n", to_string(self).c_str(), way, to_string(peer).c_str(), name_of(message));
+  if (!on) [[likely]]
+    return;
+  std::fprintf(stderr, "mobula-trace %s %s %s %s\n", to_string(self).c_str(), way, to_string(peer).c_str(),
+               name_of(message));
 }
 
 }  // namespace
@@ -37,47 +39,51 @@ std::shared_ptr<LocalRuntime> LocalRuntime::current() {
 std::shared_ptr<LocalRuntime> LocalRuntime::require() {
   auto runtime = current();
   if (!runtime) {
-    throw_error(make_error(ErrorKind::kRuntimeStopped,
-                           "Mobula does not run in this process. Keep the Runtime that mobula::init returns in scope while "
-                           "calls are made."));
+    throw_error(
+        make_error(ErrorKind::kRuntimeStopped,
+                   "Mobula does not run in this process. Keep the Runtime that mobula::init returns in scope while "
+                   "calls are made."));
   }
   return runtime;
 }
 
-RunningCall* LocalRuntime::running_call() { return running_here; }
+RunningCall* LocalRuntime::running_call() {
+  return running_here;
+}
 
-void set_running_call(RunningCall* call) { running_here = call; }
+void set_running_call(RunningCall* call) {
+  running_here = call;
+}
 
 LocalRuntime::LocalRuntime(RuntimeConfig config)
-    : config_(std::move(config)),
-      refs_(new RefTable([this](Event event) { post(std::move(event)); })),
+    : config_(std::move(config)), refs_(new RefTable([this](Event event) { post(std::move(event)); })),
       links_(loop_,
-             PeerLinks::Handlers{
-                 [this](const Peer& from, std::vector<Envelope>& envelopes, std::vector<net::Fd>& descriptors) {
-                   received(from, envelopes, descriptors);
-                 },
-                 [this](const Peer& peer, const Hello& hello) {
-                   post(PeerJoined{peer, hello});
-                   pump(false);
-                 },
-                 [this](const Peer& peer, const ErrorInfo& why) {
-                   post(PeerLost{peer, why});
-                   pump(true);
-                 },
-                 [this](const ErrorInfo& why) {
-                   {
-                     const std::lock_guard lock(work_mutex_);
-                     fatal_ = "the node daemon of this process is gone: " + why.message;
-                   }
-                   if (context().role == Role::kWorker) ::_exit(0);  // workers end with their daemon
-                   post(JobEnding{});
-                   pump(true);
-                   pages_.stop();
-                   loop_.notify();
-                 }}),
+             PeerLinks::Handlers{[this](const Peer& from, std::vector<Envelope>& envelopes,
+                                        std::vector<net::Fd>& descriptors) { received(from, envelopes, descriptors); },
+                                 [this](const Peer& peer, const Hello& hello) {
+                                   post(PeerJoined{peer, hello});
+                                   pump(false);
+                                 },
+                                 [this](const Peer& peer, const ErrorInfo& why) {
+                                   post(PeerLost{peer, why});
+                                   pump(true);
+                                 },
+                                 [this](const ErrorInfo& why) {
+                                   {
+                                     const std::lock_guard lock(work_mutex_);
+                                     fatal_ = "the node daemon of this process is gone: " + why.message;
+                                   }
+                                   if (context().role == Role::kWorker) ::_exit(0);  // workers end with their daemon
+                                   post(JobEnding{});
+                                   pump(true);
+                                   pages_.stop();
+                                   loop_.notify();
+                                 }}),
       pages_(loop_, [this](Message message) { send_to_node(std::move(message)); }) {}
 
-LocalRuntime::~LocalRuntime() { stop(); }
+LocalRuntime::~LocalRuntime() {
+  stop();
+}
 
 Result<std::shared_ptr<LocalRuntime>> LocalRuntime::start(net::Fd socket, const Hello& hello, int executable,
                                                           RuntimeConfig config) {
@@ -126,7 +132,8 @@ void LocalRuntime::stop() {
   if (io_thread_.joinable()) io_thread_.join();
 }
 
-// ---- stepping ------------------------------------------------------------------------------------------------------------
+// ---- stepping
+// ------------------------------------------------------------------------------------------------------------
 
 void LocalRuntime::post(Event event) {
   // References go away by the thousand and nobody waits to hear of it.
@@ -276,14 +283,17 @@ void LocalRuntime::order(const ExitProcess& exit) {
   leaving_.store(true);
 }
 
-void LocalRuntime::order(const QueueChanged& changed) { queued_bytes_.store(changed.bytes); }
+void LocalRuntime::order(const QueueChanged& changed) {
+  queued_bytes_.store(changed.bytes);
+}
 
 std::optional<std::string> LocalRuntime::fatal() const {
   const std::lock_guard lock(work_mutex_);
   return fatal_;
 }
 
-// ---- what arrives ----------------------------------------------------------------------------------------------------------
+// ---- what arrives
+// ----------------------------------------------------------------------------------------------------------
 
 void LocalRuntime::received(const Peer& from, std::vector<Envelope>& envelopes, std::vector<net::Fd>& descriptors) {
   for (Envelope& envelope : envelopes) {
@@ -380,7 +390,8 @@ QueryReply LocalRuntime::ask(Query query, Duration timeout) {
         return true;
       },
       monotonic_now() + timeout);
-  if (!answered) reply.error = make_error(ErrorKind::kTimeout, "the head did not answer in time; is it running? (`mobula status`)");
+  if (!answered)
+    reply.error = make_error(ErrorKind::kTimeout, "the head did not answer in time; is it running? (`mobula status`)");
   return reply;
 }
 

@@ -1,8 +1,9 @@
-// LocalRuntime: the driver (in the sense of DESIGN: who performs) of one process's engine, in drivers and workers alike.
+// LocalRuntime: the driver (in the sense of DESIGN: who performs) of one process's engine, in drivers and workers
+// alike.
 //
-// The engine is stepped under one lock by whichever thread has events; what it wants sent is appended to per-peer queues
-// before the lock is released, and bytes move afterwards. A thread that waits takes the loop's leadership and does the I/O
-// itself, so a synchronous call crosses no thread. User code never runs under a lock of ours.
+// The engine is stepped under one lock by whichever thread has events; what it wants sent is appended to per-peer
+// queues before the lock is released, and bytes move afterwards. A thread that waits takes the loop's leadership and
+// does the I/O itself, so a synchronous call crosses no thread. User code never runs under a lock of ours.
 #pragma once
 
 #include <atomic>
@@ -41,9 +42,9 @@ struct RunningCall {
 inline constexpr std::size_t kWorkerQueueBytes = std::size_t{256} << 20;
 
 struct RuntimeConfig {
-  std::string session;               // of the node, where it is known before joining: workers
+  std::string session;  // of the node, where it is known before joining: workers
   std::string name_space;
-  std::size_t queue_bytes_max = 0;   // of arguments of queued calls: above it submitters block
+  std::size_t queue_bytes_max = 0;  // of arguments of queued calls: above it submitters block
   bool log_to_driver = true;
 };
 
@@ -100,8 +101,8 @@ class LocalRuntime {
   RefTable& refs() { return *refs_; }
   const NodeContext& context() const { return links_.context(); }
   const RuntimeConfig& config() const { return config_; }
-  void post(Event event);              // appended; takes effect at the next step
-  void pump(bool urgent);              // steps with what was posted, then flushes
+  void post(Event event);  // appended; takes effect at the next step
+  void pump(bool urgent);  // steps with what was posted, then flushes
   ObjectId new_object();
   void set_runtime_key(RuntimeKey key) { runtime_key_ = std::move(key); }
   bool stopping() const { return stopping_.load(); }
@@ -141,9 +142,9 @@ class LocalRuntime {
   ActorInfo await_answer(RequestId request);
 
   RuntimeConfig config_;
-  RuntimeKey runtime_key_;             // of the workers that calls of this process need: its own executable
+  RuntimeKey runtime_key_;  // of the workers that calls of this process need: its own executable
   net::Loop loop_;
-  RefTable* refs_ = nullptr;           // leaked on purpose: handles may outlive the runtime
+  RefTable* refs_ = nullptr;  // leaked on purpose: handles may outlive the runtime
   PeerLinks links_;
   SharedPages pages_;
   std::thread io_thread_;
@@ -152,7 +153,7 @@ class LocalRuntime {
   std::mutex inbox_mutex_;
   std::vector<Event> inbox_;
 
-  std::mutex mutex_;                   // the engine
+  std::mutex mutex_;  // the engine
   std::unique_ptr<Engine> engine_;
   std::vector<Event> batch_;
   Actions actions_;
@@ -180,11 +181,11 @@ class LocalRuntime {
   std::atomic<std::size_t> work_size_{0};
   std::map<TaskId, RunningCall*> running_;
   std::map<ActorId, std::shared_ptr<void>> instances_;
-  std::vector<std::thread> threads_;   // besides the first
+  std::vector<std::thread> threads_;  // besides the first
   std::uint32_t thread_count_ = 1;
-  std::optional<std::string> exit_;    // why the node or the engine wants this worker to end
-  std::atomic<bool> leaving_{false};   // exit_ is set
-  std::optional<std::string> fatal_;   // the node is gone
+  std::optional<std::string> exit_;   // why the node or the engine wants this worker to end
+  std::atomic<bool> leaving_{false};  // exit_ is set
+  std::optional<std::string> fatal_;  // the node is gone
 
   std::function<void(const LogLines&)> print_lines_;
 };

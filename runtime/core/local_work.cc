@@ -28,12 +28,8 @@ class LocalInvocation final : public detail::Invocation {
  public:
   LocalInvocation(LocalRuntime& runtime, std::vector<detail::InPayload> arguments, ObjectId first_return,
                   std::size_t returns, JobId owner_job, void* instance)
-      : runtime_(runtime),
-        arguments_(std::move(arguments)),
-        results_(returns),
-        first_return_(first_return),
-        owner_job_(owner_job),
-        instance_(instance) {}
+      : runtime_(runtime), arguments_(std::move(arguments)), results_(returns), first_return_(first_return),
+        owner_job_(owner_job), instance_(instance) {}
 
   ~LocalInvocation() override {
     for (Pending& pending : results_) {
@@ -233,7 +229,8 @@ void LocalRuntime::finish_call(const Execute& execute, CallFinished finished, In
     finished.error->node = context().self.node;
     finished.error->pid = static_cast<std::uint32_t>(::getpid());
     finished.error->task = execute.spec->name;
-    if (finished.error->kind == ErrorKind::kTaskFailed && !finished.cancelled) finished.error->log_tail = own_log_tail();
+    if (finished.error->kind == ErrorKind::kTaskFailed && !finished.cancelled)
+      finished.error->log_tail = own_log_tail();
   }
   bool more = false;
   {

@@ -6,7 +6,8 @@
 
 namespace mobula::core {
 
-LogPrinter::LogPrinter(net::Loop& loop) : loop_(loop), out_(process::LineDedup::Config{}), err_(process::LineDedup::Config{}) {}
+LogPrinter::LogPrinter(net::Loop& loop)
+    : loop_(loop), out_(process::LineDedup::Config{}), err_(process::LineDedup::Config{}) {}
 
 void LogPrinter::print(const LogLines& lines) {
   std::string prefix = "(";
@@ -17,7 +18,8 @@ void LogPrinter::print(const LogLines& lines) {
   process::LineDedup& dedup = lines.error_stream ? err_ : out_;
   const Instant now = monotonic_now();
   for (const std::string& line : lines.lines) dedup.add(now, lines.worker.value, prefix, line, shown);
-  if (lines.dropped > 0) shown.push_back(prefix + "[" + std::to_string(lines.dropped) + " lines were dropped: too many]");
+  if (lines.dropped > 0)
+    shown.push_back(prefix + "[" + std::to_string(lines.dropped) + " lines were dropped: too many]");
   write(shown, lines.error_stream);
   arm();
 }

@@ -27,11 +27,11 @@ struct PeerLinks::Channel {
   Peer peer;
   JobId job;
   std::vector<Envelope> out;
-  std::shared_ptr<net::Link> link;    // what we send on
+  std::shared_ptr<net::Link> link;                 // what we send on
   std::vector<std::shared_ptr<net::Link>> others;  // what the peer opened besides; we only read from them
   bool opening = false;
   bool dirty = false;
-  bool ready = false;                 // hello said: messages may follow
+  bool ready = false;  // hello said: messages may follow
   Instant last_flush;
   std::mutex writing;
 };
@@ -40,10 +40,15 @@ PeerLinks::PeerLinks(net::Loop& loop, Handlers handlers) : loop_(loop), handlers
   node_ = std::make_shared<Channel>();
 }
 
-PeerLinks::~PeerLinks() { close(); }
+PeerLinks::~PeerLinks() {
+  close();
+}
 
-Hello PeerLinks::hello() const { return own_hello_; }
+Hello PeerLinks::hello() const {
+  return own_hello_;
+}
 
+// long-function: one handshake from the first byte to the context, with its two handlers
 Result<NodeContext> PeerLinks::join(net::Fd socket, const Hello& hello, int executable, Instant deadline) {
   own_hello_ = hello;
   auto link = net::Link::plain(loop_, std::move(socket), "the node daemon");
@@ -114,7 +119,8 @@ Result<NodeContext> PeerLinks::join(net::Fd socket, const Hello& hello, int exec
   context_.node_cpus = std::max(1U, reply->node_cpus);
   if (reply->link_key.size() == net::Key::kSize) {
     std::array<std::byte, net::Key::kSize> raw{};
-    std::transform(reply->link_key.begin(), reply->link_key.end(), raw.begin(), [](std::uint8_t b) { return std::byte{b}; });
+    std::transform(reply->link_key.begin(), reply->link_key.end(), raw.begin(),
+                   [](std::uint8_t b) { return std::byte{b}; });
     context_.link_key.emplace(std::span<const std::byte, net::Key::kSize>(raw));
   }
   own_hello_.from.node = reply->node;
@@ -130,10 +136,10 @@ Result<NodeContext> PeerLinks::join(net::Fd socket, const Hello& hello, int exec
 }
 
 Status PeerLinks::listen(const std::string& session, ProcessId self) {
-  auto listener = net::UnixListener::listen(loop_, process::process_socket_path(session, self), nullptr,
-                                            [this](net::Fd accepted, net::UnixPeer) {
-                                              accept(net::Link::plain(loop_, std::move(accepted), "a process of this node"));
-                                            });
+  auto listener = net::UnixListener::listen(
+      loop_, process::process_socket_path(session, self), nullptr, [this](net::Fd accepted, net::UnixPeer) {
+        accept(net::Link::plain(loop_, std::move(accepted), "a process of this node"));
+      });
   if (!listener) return listener.error();
   listener_ = *std::move(listener);
   return {};
@@ -147,7 +153,8 @@ void PeerLinks::begin() {
   });
 }
 
-// ---- sending -----------------------------------------------------------------------------------------------------------
+// ---- sending
+// -----------------------------------------------------------------------------------------------------------
 
 PeerLinks::ChannelPtr PeerLinks::channel_of(const Peer& peer) {
   auto& channel = processes_[peer.id];
@@ -254,7 +261,8 @@ bool PeerLinks::flush_channel(Channel& channel) {
   return true;
 }
 
-// ---- opening -------------------------------------------------------------------------------------------------------------
+// ---- opening
+// -------------------------------------------------------------------------------------------------------------
 
 void PeerLinks::open(const ChannelPtr& channel) {
   if (channel->peer.node == context_.self.node) {
@@ -312,8 +320,7 @@ void PeerLinks::connect_remote(const ChannelPtr& channel, const Endpoint& endpoi
     return fail(channel, make_error(ErrorKind::kUnauthenticated, "this process has no key for links to other nodes"));
   }
   // All processes of one job share its link key; the key of another job comes from the daemon.
-  const net::Leaf leaf =
-      net::make_worker_leaf(*context_.link_key, kKeyEpoch, context_.self.job, context_.self.process);
+  const net::Leaf leaf = net::make_worker_leaf(*context_.link_key, kKeyEpoch, context_.self.job, context_.self.process);
   net::Preamble preamble;
   preamble.kind = net::ConnectionKind::kProcess;
   preamble.target = channel->peer.id;
@@ -396,7 +403,8 @@ void PeerLinks::attach(const ChannelPtr& channel, std::shared_ptr<net::Link> lin
   flush_channel(*channel);
 }
 
-// ---- receiving -----------------------------------------------------------------------------------------------------------
+// ---- receiving
+// -----------------------------------------------------------------------------------------------------------
 
 void PeerLinks::on_frames(const ChannelPtr& channel, const std::shared_ptr<net::Link>& link,
                           std::span<net::Frame> frames) {

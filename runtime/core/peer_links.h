@@ -1,8 +1,9 @@
 // The links of one process: to its node's daemon, and directly to the processes it calls or is called by.
 //
-// The engine's sends are appended here in order, under the runtime's lock; encoding and writing happen afterwards, outside
-// it, by one thread per channel at a time. A burst of small messages to one peer is held back for a moment so that it
-// leaves as one frame; whoever is about to wait flushes everything first, so a synchronous call never pays for that.
+// The engine's sends are appended here in order, under the runtime's lock; encoding and writing happen afterwards,
+// outside it, by one thread per channel at a time. A burst of small messages to one peer is held back for a moment so
+// that it leaves as one frame; whoever is about to wait flushes everything first, so a synchronous call never pays for
+// that.
 #pragma once
 
 #include <cstdint>
@@ -52,8 +53,8 @@ class PeerLinks {
   PeerLinks(const PeerLinks&) = delete;
   PeerLinks& operator=(const PeerLinks&) = delete;
 
-  // Says Hello over a connected Unix socket to the daemon, waits for its reply (in this thread) and starts to listen for
-  // other processes. `executable`: a descriptor that goes along with a driver's hello, or -1.
+  // Says Hello over a connected Unix socket to the daemon, waits for its reply (in this thread) and starts to listen
+  // for other processes. `executable`: a descriptor that goes along with a driver's hello, or -1.
   Result<NodeContext> join(net::Fd socket, const Hello& hello, int executable, Instant deadline);
 
   // Where other processes connect. A worker listens before it says hello: then whoever is told of it finds it.
@@ -65,7 +66,8 @@ class PeerLinks {
 
   // Appends, in order per peer. Cheap; any thread.
   void queue(Send send);
-  // `urgent`: everything that is queued leaves now. Otherwise what would be one more tiny frame to a busy peer may wait.
+  // `urgent`: everything that is queued leaves now. Otherwise what would be one more tiny frame to a busy peer may
+  // wait.
   void flush(bool urgent);
   // Closes all; what is queued to the daemon is written first.
   void close();
@@ -98,15 +100,15 @@ class PeerLinks {
   NodeContext context_;
   Hello own_hello_;
   std::unique_ptr<net::UnixListener> listener_;
-  std::vector<net::Frame> early_;      // from the daemon, before begin()
+  std::vector<net::Frame> early_;  // from the daemon, before begin()
   bool begun_ = false;
 
   mutable std::mutex mutex_;  // channels and their queues
   ChannelPtr node_;
   std::unordered_map<std::uint64_t, ChannelPtr> processes_;  // by process id
   std::vector<ChannelPtr> dirty_;
-  std::map<NodeId, std::vector<ChannelPtr>> resolving_;      // waiting for a node's endpoint
-  std::map<NodeId, Endpoint> endpoints_;                     // bounded by the nodes of the cluster
+  std::map<NodeId, std::vector<ChannelPtr>> resolving_;  // waiting for a node's endpoint
+  std::map<NodeId, Endpoint> endpoints_;                 // bounded by the nodes of the cluster
   bool flush_armed_ = false;
   bool closed_ = false;
 };

@@ -64,7 +64,8 @@ bool PeerWatch::worsen(Instant now, Watched& watched, std::vector<Verdict>& verd
     watched.stage = stage;
     ErrorInfo why = watched.why;
     why.kind = ErrorKind::kUnreachable;
-    why.message = "no link to its process could be made, and nobody could say that it has ended: " + watched.why.message;
+    why.message =
+        "no link to its process could be made, and nobody could say that it has ended: " + watched.why.message;
     verdicts.emplace_back(PeerTroubled{watched.peer, stage, std::move(why)});
   };
   // A node that says "it lives" keeps its process from being silent, not from being unreachable.

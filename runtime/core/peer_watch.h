@@ -1,7 +1,8 @@
 // PeerWatch: is a process whose link broke gone, or only hard to reach?
 //
-// A broken link proves nothing: frees and retries need to know. So the node where the process lives is asked (it knows by
-// pidfd), again and again, and the answer, or how long there is none, becomes a verdict for all parts of this process.
+// A broken link proves nothing: frees and retries need to know. So the node where the process lives is asked (it knows
+// by pidfd), again and again, and the answer, or how long there is none, becomes a verdict for all parts of this
+// process.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +39,9 @@ class PeerWatch {
   struct Watched {
     Peer peer;
     ErrorInfo why;
-    Instant since;                      // lost for the first time
-    Instant alive_at;                   // its node said so
-    bool lost = true;                   // not said to live since it was lost last
+    Instant since;     // lost for the first time
+    Instant alive_at;  // its node said so
+    bool lost = true;  // not said to live since it was lost last
     PeerTrouble stage = PeerTrouble::kBroken;
   };
   enum class Timer : std::uint8_t { kLook };

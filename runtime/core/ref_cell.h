@@ -23,11 +23,11 @@ class RefTable;
 
 // A ready object: bytes that can be read, "it is ready elsewhere", or an error. Immutable once published.
 struct CellValue {
-  Bytes bytes;                       // inline value, or the pinned pages (kept by their owner)
-  std::vector<ObjectLocator> refs;   // references inside it
+  Bytes bytes;                      // inline value, or the pinned pages (kept by their owner)
+  std::vector<ObjectLocator> refs;  // references inside it
   std::optional<ErrorInfo> error;
-  bool readable = false;             // `bytes` hold the value
-  bool here = false;                 // the value is on this node
+  bool readable = false;  // `bytes` hold the value
+  bool here = false;      // the value is on this node
 };
 
 }  // namespace mobula::core

@@ -95,8 +95,8 @@ Result<std::shared_ptr<SharedPages::Mapping>> SharedPages::map_slab(const SlabGr
   if (descriptor == writable_.end()) {
     return make_error(ErrorKind::kInvalid, "the node granted a slab of a segment it never sent");
   }
-  void* base = ::mmap(nullptr, granted.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, descriptor->second.get(),
-                      static_cast<off_t>(granted.offset));
+  void* base = ::mmap(nullptr, granted.size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
+                      descriptor->second.get(), static_cast<off_t>(granted.offset));
   if (base == MAP_FAILED) {
     return make_error(ErrorKind::kOutOfMemory, std::string("cannot map shared memory: ") + std::strerror(errno));
   }

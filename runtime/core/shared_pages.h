@@ -54,7 +54,7 @@ class SharedPages {
 
  private:
   struct Mapping;
-  struct Open {                    // the slab that small objects share
+  struct Open {  // the slab that small objects share
     std::uint64_t slab = 0;
     std::uint64_t used = 0;
     std::uint64_t size = 0;
@@ -62,16 +62,16 @@ class SharedPages {
   };
   Result<std::shared_ptr<Mapping>> map_slab(const SlabGranted& granted);
 
-  static constexpr std::uint64_t kSharedSlab = 4ULL << 20;   // asked for when small objects need one
-  static constexpr std::uint64_t kSharedMax = 1ULL << 20;    // larger objects get a slab of their own
-  static constexpr std::size_t kMappingsKept = 4;            // of past slabs: the daemon likes to give the same pages again
+  static constexpr std::uint64_t kSharedSlab = 4ULL << 20;  // asked for when small objects need one
+  static constexpr std::uint64_t kSharedMax = 1ULL << 20;   // larger objects get a slab of their own
+  static constexpr std::size_t kMappingsKept = 4;  // of past slabs: the daemon likes to give the same pages again
 
   net::Loop& loop_;
   std::function<void(Message)> send_;
-  std::mutex allocating_;          // one thread at a time asks for the shared slab
+  std::mutex allocating_;  // one thread at a time asks for the shared slab
   std::mutex mutex_;
   std::uint64_t next_request_ = 1;
-  std::map<std::uint64_t, SlabGranted> granted_;             // answers not picked up yet
+  std::map<std::uint64_t, SlabGranted> granted_;  // answers not picked up yet
   std::map<std::uint32_t, net::Fd> writable_;
   struct Readable {
     net::Fd descriptor;

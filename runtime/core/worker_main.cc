@@ -59,9 +59,9 @@ int worker_main(int control_fd) {
   hello.pid = static_cast<std::uint64_t>(::getpid());
   RuntimeKey key = own_runtime_key();
   RuntimeConfig config;
-  if (const char* name = std::getenv("MOBULA_NAMESPACE")) config.name_space = name;  // NOLINT(concurrency-mt-unsafe)
+  if (const char* name = std::getenv("MOBULA_NAMESPACE")) config.name_space = name;   // NOLINT(concurrency-mt-unsafe)
   if (const char* session = std::getenv("MOBULA_SESSION")) config.session = session;  // NOLINT(concurrency-mt-unsafe)
-  ::unsetenv("MOBULA_SESSION");  // NOLINT(concurrency-mt-unsafe)
+  ::unsetenv("MOBULA_SESSION");                                                       // NOLINT(concurrency-mt-unsafe)
   config.queue_bytes_max = kWorkerQueueBytes;
   if (const Status set = process::set_nonblocking(control_fd); !set) {
     std::cerr << "mobula: " << set.error().message << std::endl;

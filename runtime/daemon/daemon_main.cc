@@ -26,7 +26,7 @@
 namespace mobula::daemon {
 namespace {
 
-constexpr double kStoreShare = 0.3;                       // of the memory, unless told otherwise
+constexpr double kStoreShare = 0.3;  // of the memory, unless told otherwise
 constexpr Duration kReadyTimeout = std::chrono::seconds(20);
 
 void log_line(const std::string& line) {
@@ -51,8 +51,8 @@ Result<NodeResources> resources_of(const DaemonOptions& options) {
     total.devices.push_back({"GPU-" + std::to_string(i), Quantity::whole(1), 0, 0});
   }
   const std::uint64_t memory = host.memory_total;
-  total.store_memory = options.object_store_memory.value_or(
-      static_cast<std::uint64_t>(kStoreShare * static_cast<double>(memory)));
+  total.store_memory =
+      options.object_store_memory.value_or(static_cast<std::uint64_t>(kStoreShare * static_cast<double>(memory)));
   total.store_memory -= total.store_memory % 4096;
   total.memory = options.memory.value_or(memory > total.store_memory ? memory - total.store_memory : 0);
   for (const auto& [name, value] : options.resources) {
@@ -88,11 +88,13 @@ class Daemons {
  private:
   Status open() {
     if (options_.kind == DaemonOptions::Kind::kPrivate) return open_private();
-    auto file = net::load_cluster_file(options_.cluster_file.empty() ? net::default_cluster_file() : options_.cluster_file);
+    auto file =
+        net::load_cluster_file(options_.cluster_file.empty() ? net::default_cluster_file() : options_.cluster_file);
     if (!file) return file.error();
     if (!file->key) {
-      return make_error(ErrorKind::kUnauthenticated, "this cluster file holds no cluster key: daemons need the one that "
-                                                     "`mobula start --head` made");
+      return make_error(ErrorKind::kUnauthenticated,
+                        "this cluster file holds no cluster key: daemons need the one that "
+                        "`mobula start --head` made");
     }
     return options_.kind == DaemonOptions::Kind::kHead ? open_head(*file) : open_node(*file);
   }
@@ -139,7 +141,8 @@ class Daemons {
     auto opened = HeadDaemon::start(loop_, std::move(config), *std::move(store));
     if (!opened) return opened.error();
     head_ = *std::move(opened);
-    pid_file_ = std::filesystem::path(options_.cluster_file).parent_path() / ("head-" + to_string(file.cluster) + ".pid");
+    pid_file_ =
+        std::filesystem::path(options_.cluster_file).parent_path() / ("head-" + to_string(file.cluster) + ".pid");
     std::ofstream(pid_file_) << ::getpid() << "\n";  // for `mobula stop`
     const Endpoint at = head_->endpoint();
     announce({{"endpoint", net::to_string(net::HostPort{at.host, at.port})}, {"cluster", to_string(file.cluster)}});
@@ -193,10 +196,10 @@ class Daemons {
     node_->set_on_registered([this] { node_ready(); });
     loop_.call_after(kReadyTimeout, [this] {
       if (ready_ || options_.ready_fd < 0) return;
-      process::announce_failure(options_.ready_fd,
-                                make_error(ErrorKind::kUnreachable,
-                                           "the head at " + net::to_string(node_->config().head) +
-                                               " did not answer. Is it running, and is --address right?"));
+      process::announce_failure(
+          options_.ready_fd,
+          make_error(ErrorKind::kUnreachable, "the head at " + net::to_string(node_->config().head) +
+                                                  " did not answer. Is it running, and is --address right?"));
       ready_ = true;
       stop(1, "the head did not answer");
     });
@@ -230,8 +233,7 @@ class Daemons {
     signals_ = net::Fd(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
     signal_watch_ = std::make_unique<net::Watch>(loop_, signals_.get(), [this] {
       signalfd_siginfo info{};
-      while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
-      }
+      while (::read(signals_.get(), &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {}
       stop(0, "told to by a signal");
     });
   }

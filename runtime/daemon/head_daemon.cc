@@ -12,8 +12,8 @@ namespace {
 constexpr Duration kHelloTimeout = std::chrono::seconds(5);
 
 std::int64_t wall_offset_ms() {
-  const auto wall = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
+  const auto wall =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
   return wall.count() - monotonic_now().nanoseconds / 1000000;
 }
 
@@ -99,7 +99,8 @@ void HeadDaemon::say(std::string line) {
   if (config_.log) config_.log(std::move(line));
 }
 
-// ---- links ---------------------------------------------------------------------------------------------------------------
+// ---- links
+// ---------------------------------------------------------------------------------------------------------------
 
 void HeadDaemon::accept(const net::Preamble& preamble, std::shared_ptr<net::Link> link) {
   if (preamble.kind != net::ConnectionKind::kControl || preamble.target != 0) {
@@ -112,7 +113,9 @@ void HeadDaemon::accept(const net::Preamble& preamble, std::shared_ptr<net::Link
   serve(std::move(link), role);
 }
 
-void HeadDaemon::connect_local(std::shared_ptr<net::Link> link) { serve(std::move(link), Role::kNode); }
+void HeadDaemon::connect_local(std::shared_ptr<net::Link> link) {
+  serve(std::move(link), Role::kNode);
+}
 
 void HeadDaemon::serve(std::shared_ptr<net::Link> link, Role role) {
   auto peer = std::make_shared<Peer>();
@@ -141,8 +144,9 @@ bool HeadDaemon::introduce(const std::shared_ptr<net::Link>& link, Peer& peer, R
   } else if (auto error = check_protocol(hello->protocol, hello->build)) {
     reply.error = std::move(error);
   } else if (hello->cluster && hello->cluster != config_.cluster) {
-    reply.error = make_error(ErrorKind::kInvalid, "this is cluster " + to_string(config_.cluster) + ", not " +
-                                                      to_string(hello->cluster) + ": check --address and --cluster-file");
+    reply.error =
+        make_error(ErrorKind::kInvalid, "this is cluster " + to_string(config_.cluster) + ", not " +
+                                            to_string(hello->cluster) + ": check --address and --cluster-file");
   } else if (hello->role == Role::kNode && role != Role::kNode) {
     reply.error = make_error(ErrorKind::kUnauthenticated, "this key may not join as a node: use the cluster file");
   } else if (hello->role == Role::kNode && link->identity() && link->identity()->holder != hello->from.id) {
@@ -219,9 +223,12 @@ void HeadDaemon::on_closed(const std::shared_ptr<net::Link>& link, const Peer& p
   settle();
 }
 
-// ---- the machine -----------------------------------------------------------------------------------------------------------
+// ---- the machine
+// -----------------------------------------------------------------------------------------------------------
 
-void HeadDaemon::post(scheduler::HeadEvent event) { events_.push_back(std::move(event)); }
+void HeadDaemon::post(scheduler::HeadEvent event) {
+  events_.push_back(std::move(event));
+}
 
 void HeadDaemon::settle() {
   if (settling_) return;
@@ -252,7 +259,8 @@ void HeadDaemon::perform(scheduler::HeadAction& action) {
     store_->write(persist->seq, persist->synced, persist->writes);
   } else if (auto* stop = std::get_if<scheduler::StopHead>(&action)) {
     peers_.flush();
-    if (config_.on_stop) loop_.call_after(std::chrono::milliseconds(50), [this, why = stop->why] { config_.on_stop(why); });
+    if (config_.on_stop)
+      loop_.call_after(std::chrono::milliseconds(50), [this, why = stop->why] { config_.on_stop(why); });
   }
 }
 
@@ -282,7 +290,9 @@ void HeadDaemon::deliver(const Peer& to, Message message) {
   peers_.queue(*link, std::move(envelope));
 }
 
-void HeadDaemon::send(const Peer& to, Message message) { deliver(to, std::move(message)); }
+void HeadDaemon::send(const Peer& to, Message message) {
+  deliver(to, std::move(message));
+}
 
 void HeadDaemon::arm_timer() {
   const Instant deadline = machine_->next_deadline();

@@ -24,8 +24,8 @@ struct HeadDaemonConfig {
   std::uint32_t key_epoch = 1;
   std::string listen_host = "127.0.0.1";
   net::PortRange ports;
-  std::string advertised_host;        // "": listen_host
-  bool listen = true;                 // false: a private cluster, whose node comes by connect_local
+  std::string advertised_host;  // "": listen_host
+  bool listen = true;           // false: a private cluster, whose node comes by connect_local
   std::function<void(std::string line)> log;
   // The head ends: last sends are out.
   std::function<void(std::string why)> on_stop;
@@ -53,7 +53,7 @@ class HeadDaemon {
 
   // ---- for services ----
   void set_services(HeadServices services) { services_ = std::move(services); }
-  void send(const Peer& to, Message message);   // no persistence to wait for
+  void send(const Peer& to, Message message);  // no persistence to wait for
   const scheduler::Head& machine() const { return *machine_; }
   void flush() { peers_.flush(); }
 

@@ -16,18 +16,20 @@
 namespace mobula::daemon {
 namespace {
 
-constexpr Duration kHelloTimeout = std::chrono::seconds(30);      // a worker's program may initialise for long
+constexpr Duration kHelloTimeout = std::chrono::seconds(30);  // a worker's program may initialise for long
 constexpr Duration kHeadRetryMax = std::chrono::seconds(1);
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr Duration kSampleInterval = std::chrono::seconds(1);
-constexpr Duration kDriverWait = std::chrono::seconds(30);        // for the driver that started us to join
-constexpr std::size_t kToHeadMax = 100000;                        // messages kept while the head is away
+constexpr Duration kDriverWait = std::chrono::seconds(30);  // for the driver that started us to join
+constexpr std::size_t kToHeadMax = 100000;                  // messages kept while the head is away
 
-net::HostPort to_host_port(const Endpoint& endpoint) { return {endpoint.host, endpoint.port}; }
+net::HostPort to_host_port(const Endpoint& endpoint) {
+  return {endpoint.host, endpoint.port};
+}
 
 std::int64_t wall_offset_ms() {
-  const auto wall = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
+  const auto wall =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
   return wall.count() - monotonic_now().nanoseconds / 1000000;
 }
 
@@ -88,8 +90,9 @@ Status NodeDaemon::open() {
     acceptor_ = *std::move(acceptor);
     endpoint_ = {config_.advertised_host.empty() ? config_.listen_host : config_.advertised_host, acceptor_->port()};
   }
-  auto listener = net::UnixListener::listen(loop_, session_->node_socket(), nullptr,
-                                            [this](net::Fd socket, net::UnixPeer) { accept_process(std::move(socket)); });
+  auto listener =
+      net::UnixListener::listen(loop_, session_->node_socket(), nullptr,
+                                [this](net::Fd socket, net::UnixPeer) { accept_process(std::move(socket)); });
   if (!listener) return listener.error();
   listener_ = *std::move(listener);
 
@@ -147,7 +150,8 @@ void NodeDaemon::watch_driver() {
   }
 }
 
-// ---- the head ------------------------------------------------------------------------------------------------------------
+// ---- the head
+// ------------------------------------------------------------------------------------------------------------
 
 void NodeDaemon::connect_head() {
   if (stopping_) return;
@@ -158,7 +162,8 @@ void NodeDaemon::connect_head() {
                [this, alive](Result<std::shared_ptr<net::Link>> link) {
                  if (!alive.lock()) return;
                  if (link) return head_link(*std::move(link));
-                 if (head_retry_ <= std::chrono::milliseconds(100)) say("cannot reach the head: " + link.error().message);
+                 if (head_retry_ <= std::chrono::milliseconds(100))
+                   say("cannot reach the head: " + link.error().message);
                  if (link.error().kind == ErrorKind::kUnauthenticated && config_.on_stop) {
                    return config_.on_stop(link.error(), false);
                  }
@@ -169,7 +174,9 @@ void NodeDaemon::connect_head() {
                });
 }
 
-void NodeDaemon::connect_head_local(std::shared_ptr<net::Link> link) { head_link(std::move(link)); }
+void NodeDaemon::connect_head_local(std::shared_ptr<net::Link> link) {
+  head_link(std::move(link));
+}
 
 void NodeDaemon::head_link(std::shared_ptr<net::Link> link) {
   head_ = link;
@@ -190,7 +197,8 @@ void NodeDaemon::head_link(std::shared_ptr<net::Link> link) {
         }
         const auto* reply = std::get_if<HelloReply>(&envelope.message);
         if (reply == nullptr || reply->error) {
-          const ErrorInfo why = reply != nullptr ? *reply->error : make_error(ErrorKind::kInvalid, "the head said no hello");
+          const ErrorInfo why =
+              reply != nullptr ? *reply->error : make_error(ErrorKind::kInvalid, "the head said no hello");
           say("the head refuses this node: " + why.message);
           link->close(why);
           if (config_.on_stop) config_.on_stop(why, false);
@@ -231,7 +239,8 @@ void NodeDaemon::head_closed(const std::shared_ptr<net::Link>& link, const Error
   });
 }
 
-// ---- processes and other nodes -----------------------------------------------------------------------------------------------
+// ---- processes and other nodes
+// -----------------------------------------------------------------------------------------------
 
 void NodeDaemon::accept_process(net::Fd socket) {
   serve(net::Link::plain(loop_, std::move(socket), "a process of this machine"), {}, false);
@@ -258,7 +267,9 @@ void NodeDaemon::hand_over(const net::Preamble& preamble, net::Fd socket, const 
 void NodeDaemon::serve(std::shared_ptr<net::Link> link, Peer expected, bool remote) {
   auto peer = std::make_shared<Peer>();
   net::LinkHandlers handlers;
-  handlers.on_frames = [this, link, peer, remote](std::span<net::Frame> frames) { on_frames(link, *peer, remote, frames); };
+  handlers.on_frames = [this, link, peer, remote](std::span<net::Frame> frames) {
+    on_frames(link, *peer, remote, frames);
+  };
   handlers.on_closed = [this, link, peer, expected](const ErrorInfo& why) {
     on_closed(link, peer->kind == PeerKind::kNone ? expected : *peer, why);
   };
@@ -328,7 +339,8 @@ bool NodeDaemon::introduce(const std::shared_ptr<net::Link>& link, Peer& peer, b
   }
   peer = remote ? Peer::of(NodeId{said.from.id}) : Peer::of(said.from.process(), config_.node);
   PeerLink& entry = peers_.entry(peer);
-  if (!entry.link || entry.link->closed()) entry.link = link;  // nodes may connect to each other at once: either will do
+  if (!entry.link || entry.link->closed())
+    entry.link = link;  // nodes may connect to each other at once: either will do
   entry.peer = peer;
   entry.role = said.role;
   entry.job = said.job;
@@ -341,7 +353,8 @@ bool NodeDaemon::introduce(const std::shared_ptr<net::Link>& link, Peer& peer, b
     reply.node_cpus = static_cast<std::uint32_t>((config_.total.cpus.units + Quantity::kOne - 1) / Quantity::kOne);
     if (said.role == Role::kDriver) {
       any_driver_ = true;
-      if (!descriptors.empty()) remember_executable(said.executable, said.executable_path, std::move(descriptors.front()));
+      if (!descriptors.empty())
+        remember_executable(said.executable, said.executable_path, std::move(descriptors.front()));
     }
   }
   send_hello_reply(*link, reply);
@@ -412,7 +425,8 @@ PeerLink* NodeDaemon::node_link(NodeId node) {
   return &entry;
 }
 
-// ---- messages --------------------------------------------------------------------------------------------------------------
+// ---- messages
+// --------------------------------------------------------------------------------------------------------------
 
 void NodeDaemon::receive(PeerLink& from, Envelope envelope) {
   if (std::holds_alternative<HelloReply>(envelope.message)) return;
@@ -436,8 +450,8 @@ void NodeDaemon::receive(PeerLink& from, Envelope envelope) {
     }
     return;
   }
-  const bool lease = std::holds_alternative<RequestLease>(envelope.message) ||
-                     std::holds_alternative<ReturnLease>(envelope.message);
+  const bool lease =
+      std::holds_alternative<RequestLease>(envelope.message) || std::holds_alternative<ReturnLease>(envelope.message);
   const bool elsewhere = envelope.to.kind != PeerKind::kNone && envelope.to != Peer::of(config_.node);
   if (elsewhere && !lease) {
     route(envelope.to, std::move(envelope.message), from.peer);
@@ -508,7 +522,8 @@ void NodeDaemon::route(const Peer& to, Message message, const Peer& from) {
   peers_.queue(*link, std::move(envelope));
 }
 
-// ---- the machine -------------------------------------------------------------------------------------------------------------
+// ---- the machine
+// -------------------------------------------------------------------------------------------------------------
 
 void NodeDaemon::settle() {
   if (settling_ || stopping_) return;

@@ -32,16 +32,16 @@ struct NodeDaemonConfig {
   net::Key key = net::Key::random();
   std::uint32_t key_epoch = 1;
   NodeId node;
-  net::HostPort head;                  // unused with connect_head_local
+  net::HostPort head;  // unused with connect_head_local
   std::string listen_host = "127.0.0.1";
-  std::string advertised_host;         // "": listen_host
+  std::string advertised_host;  // "": listen_host
   net::PortRange ports;
-  bool listen = true;                  // false: a private cluster
+  bool listen = true;  // false: a private cluster
   NodeResources total;
   Labels labels;
-  std::string log_dir;                 // "": <session>/logs, gone with the node
+  std::string log_dir;  // "": <session>/logs, gone with the node
   bool is_head_node = false;
-  std::int32_t driver_pid = 0;         // it ends with that driver
+  std::int32_t driver_pid = 0;  // it ends with that driver
   std::function<void(std::string line)> log;
   std::function<void(const ErrorInfo& why, bool restart)> on_stop;
 };
@@ -141,7 +141,7 @@ class NodeDaemon {
   std::shared_ptr<net::Link> head_;
   bool head_joined_ = false;
   Duration head_retry_ = std::chrono::milliseconds(100);
-  std::vector<Envelope> to_head_;      // while the head is away; bounded
+  std::vector<Envelope> to_head_;  // while the head is away; bounded
   bool any_driver_ = false;
   bool stopping_ = false;
 
@@ -157,11 +157,11 @@ class NodeDaemon {
 
   struct Worker {
     scheduler::Spawn spawn;
-    net::Fd control;                   // our end, until the worker is released
+    net::Fd control;  // our end, until the worker is released
     std::uint64_t pid = 0;
     bool killed = false;
     std::string kill_reason;
-    std::vector<std::string> lines[2]; // to the driver at the end of the turn
+    std::vector<std::string> lines[2];  // to the driver at the end of the turn
     std::uint64_t dropped = 0;
   };
   std::map<ProcessId, Worker> workers_;

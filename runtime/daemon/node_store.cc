@@ -46,7 +46,9 @@ void NodeDaemon::open_store() {
       });
 }
 
-void NodeDaemon::store_event(objectstore::StoreEvent event) { store_events_.push_back(std::move(event)); }
+void NodeDaemon::store_event(objectstore::StoreEvent event) {
+  store_events_.push_back(std::move(event));
+}
 
 void NodeDaemon::settle_store() {
   while (!store_events_.empty()) {
@@ -149,7 +151,8 @@ std::optional<objectstore::ReadView> NodeDaemon::content(const std::string& hash
   void* base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
   if (base == MAP_FAILED) return std::nullopt;
   objectstore::ReadView view;
-  view.hold = std::shared_ptr<const void>(base, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
+  view.hold =
+      std::shared_ptr<const void>(base, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
   view.data = static_cast<const std::byte*>(base);
   view.size = size;
   return view;

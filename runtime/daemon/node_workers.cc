@@ -17,8 +17,8 @@
 namespace mobula::daemon {
 namespace {
 
-constexpr std::size_t kLinesHeldMax = 1000;   // per worker and turn; more are counted as dropped
-constexpr int kOomScore = 500;                // of workers: the kernel takes them before a daemon
+constexpr std::size_t kLinesHeldMax = 1000;  // per worker and turn; more are counted as dropped
+constexpr int kOomScore = 500;               // of workers: the kernel takes them before a daemon
 
 ErrorInfo exit_error(const process::WorkerExited& event, const std::string& kill_reason, const std::string& tail) {
   ErrorInfo error = make_error(ErrorKind::kWorkerDied,
@@ -111,8 +111,8 @@ void NodeDaemon::fetch_executable(const scheduler::Spawn& spawn) {
     std::vector<scheduler::Spawn> waiting = std::move(executables_[id].waiting);
     executables_.erase(id);
     for (const scheduler::Spawn& one : waiting) {
-      post(scheduler::WorkerSpawnFailed{one.worker, make_error(ErrorKind::kUnreachable,
-                                                               "the program " + id + " could not be fetched: " + why)});
+      post(scheduler::WorkerSpawnFailed{
+          one.worker, make_error(ErrorKind::kUnreachable, "the program " + id + " could not be fetched: " + why)});
     }
     settle();
   };
@@ -125,7 +125,8 @@ void NodeDaemon::fetch_executable(const scheduler::Spawn& spawn) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const std::string path = folder + "/" + to_string(spawn.worker);
-  auto file = std::make_shared<net::Fd>(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700));
+  auto file =
+      std::make_shared<net::Fd>(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700));
   if (!*file) {
     loop_.post([fail] { fail(std::string("cannot write it: ") + std::strerror(errno)); });
     return;
@@ -135,7 +136,8 @@ void NodeDaemon::fetch_executable(const scheduler::Spawn& spawn) {
   request.content = id;
   auto failed = std::make_shared<std::string>();
   request.on_chunk = [file, failed](std::uint64_t offset, std::uint64_t, std::span<const std::byte> bytes) {
-    if (::pwrite(file->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)) != static_cast<ssize_t>(bytes.size())) {
+    if (::pwrite(file->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)) !=
+        static_cast<ssize_t>(bytes.size())) {
       *failed = std::string("cannot write it: ") + std::strerror(errno);
     }
   };

@@ -36,7 +36,9 @@ PeerLink& PeerTable::entry(const Peer& peer) {
   return *link;
 }
 
-void PeerTable::erase(const Peer& peer) { peers_.erase(peer); }
+void PeerTable::erase(const Peer& peer) {
+  peers_.erase(peer);
+}
 
 void PeerTable::for_each(const std::function<void(PeerLink&)>& visit) {
   for (auto& [peer, link] : peers_) visit(*link);
@@ -96,8 +98,12 @@ void PeerTable::flush_peer(PeerLink& peer) {
   peer.link->flush();
 }
 
-void send_hello(net::Link& link, const Hello& hello) { send_one(link, net::FrameType::kHello, hello); }
-void send_hello_reply(net::Link& link, const HelloReply& reply) { send_one(link, net::FrameType::kHello, reply); }
+void send_hello(net::Link& link, const Hello& hello) {
+  send_one(link, net::FrameType::kHello, hello);
+}
+void send_hello_reply(net::Link& link, const HelloReply& reply) {
+  send_one(link, net::FrameType::kHello, reply);
+}
 
 bool decode_frame(net::Link& link, const net::Frame& frame, std::vector<Envelope>& envelopes) {
   const Status status = wire::decode(frame.body, envelopes);
@@ -107,8 +113,9 @@ bool decode_frame(net::Link& link, const net::Frame& frame, std::vector<Envelope
 
 std::optional<ErrorInfo> check_protocol(std::uint32_t theirs, const std::string& their_build) {
   if (theirs == kProtocolMajor) return std::nullopt;
-  return make_error(ErrorKind::kInvalid, "protocol versions differ: this side speaks " + std::to_string(kProtocolMajor) +
-                                             " (" + kBuild + "), the other " + std::to_string(theirs) + " (" + their_build +
+  return make_error(ErrorKind::kInvalid, "protocol versions differ: this side speaks " +
+                                             std::to_string(kProtocolMajor) + " (" + kBuild + "), the other " +
+                                             std::to_string(theirs) + " (" + their_build +
                                              "). Install the same version of Mobula on both.");
 }
 

@@ -20,13 +20,13 @@ namespace mobula::daemon {
 
 struct PeerLink {
   Peer peer;
-  Role role = Role::kClient;           // proven by the connection's kind and identity
-  JobId job;                           // processes
-  std::shared_ptr<net::Link> link;     // null while it is being opened
-  bool joined = false;                 // hello and reply are done: messages may flow
-  std::vector<Envelope> out;           // bounded by the link's own bound once it is open
+  Role role = Role::kClient;        // proven by the connection's kind and identity
+  JobId job;                        // processes
+  std::shared_ptr<net::Link> link;  // null while it is being opened
+  bool joined = false;              // hello and reply are done: messages may flow
+  std::vector<Envelope> out;        // bounded by the link's own bound once it is open
   bool dirty = false;
-  std::set<std::uint32_t> writable;    // segments whose descriptors this process has
+  std::set<std::uint32_t> writable;  // segments whose descriptors this process has
   std::set<std::uint32_t> readable;
   std::size_t queued_before_open = 0;
   static constexpr std::size_t kQueuedMax = 100000;  // messages kept while a link is opened

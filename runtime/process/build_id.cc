@@ -25,9 +25,9 @@ struct Range {
 };
 
 struct KnownModule {
-  Module module;               // `id` is "" until a module without a note had to be hashed
+  Module module;  // `id` is "" until a module without a note had to be hashed
   std::vector<Range> segments;
-  std::vector<Range> code;     // those that may be executed
+  std::vector<Range> code;  // those that may be executed
 };
 
 constexpr std::string_view kHashPrefix = "sha256:";
@@ -73,7 +73,7 @@ int add_module(dl_phdr_info* info, std::size_t /*size*/, void* context) {
   known.module.main = std::exchange(all.first, false);
   known.module.path = info->dlpi_name != nullptr ? info->dlpi_name : "";
   known.module.base = info->dlpi_addr;
-  for (const ElfW(Phdr)& header : std::span(info->dlpi_phdr, info->dlpi_phnum)) {
+  for (const ElfW(Phdr) & header : std::span(info->dlpi_phdr, info->dlpi_phnum)) {
     const std::uintptr_t low = info->dlpi_addr + header.p_vaddr;
     if (header.p_type == PT_LOAD) {
       known.segments.push_back({low, low + header.p_memsz});
@@ -208,11 +208,17 @@ Result<CodeAddress> locate(const void* function) {
   return ModuleTable::instance().locate(reinterpret_cast<std::uintptr_t>(function));
 }
 
-Result<void*> resolve(const CodeAddress& address) { return ModuleTable::instance().resolve(address); }
+Result<void*> resolve(const CodeAddress& address) {
+  return ModuleTable::instance().resolve(address);
+}
 
-Result<std::string> executable_id() { return ModuleTable::instance().main_id(); }
+Result<std::string> executable_id() {
+  return ModuleTable::instance().main_id();
+}
 
-std::vector<Module> loaded_modules() { return ModuleTable::instance().list(); }
+std::vector<Module> loaded_modules() {
+  return ModuleTable::instance().list();
+}
 
 Result<Fd> executable_fd() {
   Fd file(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));

@@ -15,16 +15,16 @@
 namespace mobula::process {
 
 struct CodeAddress {
-  std::string module;         // hex build id, or "sha256:" and the hash of the file
-  std::uint64_t offset = 0;   // from the module's load address
+  std::string module;        // hex build id, or "sha256:" and the hash of the file
+  std::uint64_t offset = 0;  // from the module's load address
   friend auto operator<=>(const CodeAddress&, const CodeAddress&) = default;
 };
 
 struct Module {
   std::string id;
-  std::string path;           // "" for the executable itself
+  std::string path;  // "" for the executable itself
   std::uintptr_t base = 0;
-  std::uintptr_t low = 0;     // [low, high): its loaded segments
+  std::uintptr_t low = 0;  // [low, high): its loaded segments
   std::uintptr_t high = 0;
   bool main = false;
 };

@@ -117,25 +117,21 @@ Result<DaemonStarted> spawn_daemon(const DaemonSpec& spec) {
 
   std::string text;
   switch (listen(pipe->read.get(), monotonic_now() + spec.timeout, text)) {
-    case Heard::kReady:
-      return DaemonStarted{*pid, text.substr(1, text.find('\n') - 1)};
-    case Heard::kFailure:
-      put_down(*pid, true);
-      return parse_failure(text);
+    case Heard::kReady: return DaemonStarted{*pid, text.substr(1, text.find('\n') - 1)};
+    case Heard::kFailure: put_down(*pid, true); return parse_failure(text);
     case Heard::kEnd: {
       const std::optional<ExitStatus> status = put_down(*pid, true);
       const std::string how = status ? "ended with " + to_string(*status) : std::string("closed its pipe");
       return make_error(ErrorKind::kUnreachable,
                         with_log_tail(spec.binary + " " + how + " before it was ready", spec.log_path));
     }
-    case Heard::kTimeout:
-      break;
+    case Heard::kTimeout: break;
   }
   put_down(*pid, false);
-  return make_error(ErrorKind::kTimeout,
-                    with_log_tail(spec.binary + " was not ready within " +
-                                      std::to_string(spec.timeout / std::chrono::milliseconds(1)) +
-                                      " ms and was killed", spec.log_path));
+  return make_error(ErrorKind::kTimeout, with_log_tail(spec.binary + " was not ready within " +
+                                                           std::to_string(spec.timeout / std::chrono::milliseconds(1)) +
+                                                           " ms and was killed",
+                                                       spec.log_path));
 }
 
 bool announce_ready(int ready_fd, const std::string& json) {

@@ -17,13 +17,13 @@
 namespace mobula::process {
 
 struct DaemonSpec {
-  std::string binary;                       // path of `mobula`
-  std::vector<std::string> arguments;       // without argv[0]; "--ready-fd 3" is appended
+  std::string binary;                                            // path of `mobula`
+  std::vector<std::string> arguments;                            // without argv[0]; "--ready-fd 3" is appended
   std::vector<std::pair<std::string, std::string>> environment;  // on top of ours
-  std::string log_path;                     // stdout and stderr are appended there (mode 0600); "": /dev/null
+  std::string log_path;  // stdout and stderr are appended there (mode 0600); "": /dev/null
   std::string working_dir = "/";
   Duration timeout = std::chrono::seconds(30);
-  bool own_session = true;                  // false: it ends with our terminal
+  bool own_session = true;  // false: it ends with our terminal
 };
 
 struct DaemonStarted {

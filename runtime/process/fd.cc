@@ -40,7 +40,9 @@ Status set_nonblocking(int fd) {
   return {};
 }
 
-void set_cloexec(int fd, bool on) { ::fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0); }
+void set_cloexec(int fd, bool on) {
+  ::fcntl(fd, F_SETFD, on ? FD_CLOEXEC : 0);
+}
 
 ErrorInfo errno_error(std::string_view what, ErrorKind kind) {
   const int code = errno;

@@ -56,9 +56,7 @@ class FileActions {
     }
     return error == 0 ? Status() : make_error(ErrorKind::kInvalid, "cannot prepare the descriptors of a new process");
   }
-  void close_from(int lowest) {
-    ::posix_spawn_file_actions_addclosefrom_np(&actions_, lowest);
-  }
+  void close_from(int lowest) { ::posix_spawn_file_actions_addclosefrom_np(&actions_, lowest); }
   void change_dir(const std::string& dir) { ::posix_spawn_file_actions_addchdir_np(&actions_, dir.c_str()); }
   const posix_spawn_file_actions_t* get() const { return &actions_; }
 

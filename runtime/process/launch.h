@@ -12,15 +12,15 @@
 namespace mobula::process {
 
 struct LaunchSpec {
-  std::string path;                       // the program, or "" to run `executable_fd`
-  int executable_fd = -1;                 // descriptor of the program; a rebuild may have replaced its file
-  std::vector<std::string> argv;          // argv[0] included
-  std::vector<std::string> environment;   // "NAME=value", complete
-  std::string working_dir;                // "": ours
-  int in = -1;                            // -1: /dev/null
-  int out = -1;                           // -1: /dev/null
-  int err = -1;                           // -1: /dev/null
-  int extra = -1;                         // becomes descriptor kExtraFd
+  std::string path;                      // the program, or "" to run `executable_fd`
+  int executable_fd = -1;                // descriptor of the program; a rebuild may have replaced its file
+  std::vector<std::string> argv;         // argv[0] included
+  std::vector<std::string> environment;  // "NAME=value", complete
+  std::string working_dir;               // "": ours
+  int in = -1;                           // -1: /dev/null
+  int out = -1;                          // -1: /dev/null
+  int err = -1;                          // -1: /dev/null
+  int extra = -1;                        // becomes descriptor kExtraFd
   bool new_session = true;
 };
 inline constexpr int kExtraFd = 3;

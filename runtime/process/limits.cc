@@ -52,6 +52,8 @@ bool set_oom_score(int score) {
   return written;
 }
 
-bool become_subreaper() { return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0; }
+bool become_subreaper() {
+  return ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0;
+}
 
 }  // namespace mobula::process

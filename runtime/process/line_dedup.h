@@ -23,10 +23,10 @@ class LineDedup {
  public:
   struct Config {
     Duration window = std::chrono::seconds(5);
-    std::size_t kinds_max = 1024;            // remembered at a time; above it the oldest is flushed early
-    std::uint64_t lines_per_second = 1000;   // shown; above it lines are dropped and counted
+    std::size_t kinds_max = 1024;           // remembered at a time; above it the oldest is flushed early
+    std::uint64_t lines_per_second = 1000;  // shown; above it lines are dropped and counted
     std::uint64_t burst_lines = 5000;
-    bool collapse = true;                    // false: only the rate holds
+    bool collapse = true;  // false: only the rate holds
   };
   // `source` names the worker; `prefix` is put before what is shown, such as "(worker pid=7, node 10.0.0.2) ".
   explicit LineDedup(Config config);

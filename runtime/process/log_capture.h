@@ -29,10 +29,10 @@ namespace mobula::process {
 enum class Stream : std::uint8_t { kOut = 0, kErr = 1 };
 
 struct LogLimits {
-  std::size_t line_bytes_max = 16 * 1024;       // a longer line is cut into pieces
-  std::size_t tail_lines = 50;                  // remembered per process, both streams together
+  std::size_t line_bytes_max = 16 * 1024;  // a longer line is cut into pieces
+  std::size_t tail_lines = 50;             // remembered per process, both streams together
   std::size_t tail_bytes = 8 * 1024;
-  std::uint64_t bytes_per_second = 1U << 20U;   // kept per process
+  std::uint64_t bytes_per_second = 1U << 20U;  // kept per process
   std::uint64_t burst_bytes = 4U << 20U;
 };
 
@@ -59,7 +59,7 @@ class LineCollector {
   std::array<std::string, 2> partial_;  // each at most line_bytes_max
   std::deque<std::string> tail_;        // bounded by tail_lines and tail_bytes
   std::size_t tail_size_ = 0;
-  std::uint64_t dropped_ = 0;           // since the last line that was kept
+  std::uint64_t dropped_ = 0;  // since the last line that was kept
   std::uint64_t dropped_total_ = 0;
 };
 

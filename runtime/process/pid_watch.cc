@@ -40,7 +40,9 @@ Result<PidWatch> PidWatch::open(pid_t pid) {
   return PidWatch(pid, std::move(pidfd));
 }
 
-bool PidWatch::exited() const { return pidfd_ ? readable(pidfd_.get(), Duration::zero()) : ::kill(pid_, 0) != 0; }
+bool PidWatch::exited() const {
+  return pidfd_ ? readable(pidfd_.get(), Duration::zero()) : ::kill(pid_, 0) != 0;
+}
 
 bool PidWatch::signal(int number) const {
   if (pid_ < 2) return false;

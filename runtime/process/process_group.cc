@@ -36,8 +36,8 @@ pid_t session_of(const char* pid_text) {
   const char* state = after_name + 2;
   if (*state == 'Z' || *state == 'X') return -1;
   char* end = nullptr;
-  std::strtol(state + 1, &end, 10);          // parent
-  std::strtol(end, &end, 10);                // group
+  std::strtol(state + 1, &end, 10);  // parent
+  std::strtol(end, &end, 10);        // group
   return static_cast<pid_t>(std::strtol(end, &end, 10));
 }
 
@@ -73,7 +73,7 @@ std::optional<ExitStatus> reap_with_group(pid_t pid) {
   do {
     outcome = ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOHANG | WNOWAIT);
   } while (outcome != 0 && errno == EINTR);
-  if (outcome != 0) return ExitStatus{};    // ECHILD: not ours
+  if (outcome != 0) return ExitStatus{};      // ECHILD: not ours
   if (info.si_pid == 0) return std::nullopt;  // still running
   signal_group(pid, SIGKILL);
   int wait_status = 0;

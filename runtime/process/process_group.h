@@ -18,9 +18,9 @@
 namespace mobula::process {
 
 struct ExitStatus {
-  bool known = false;   // false: somebody else reaped it
-  int code = 0;         // when it exited
-  int signal = 0;       // when a signal ended it, else 0
+  bool known = false;  // false: somebody else reaped it
+  int code = 0;        // when it exited
+  int signal = 0;      // when a signal ended it, else 0
   bool core = false;
 
   static ExitStatus from_wait(int wait_status);

@@ -20,7 +20,9 @@ std::uint64_t size_of(int fd) {
   return ::fstat(fd, &info) == 0 ? static_cast<std::uint64_t>(info.st_size) : 0;
 }
 
-std::string numbered(const std::string& path, unsigned number) { return path + "." + std::to_string(number); }
+std::string numbered(const std::string& path, unsigned number) {
+  return path + "." + std::to_string(number);
+}
 
 }  // namespace
 

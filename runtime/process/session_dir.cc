@@ -32,7 +32,9 @@ constexpr int kCreateAttempts = 10;
 // A folder in the making that is this old was left by a crash.
 constexpr std::time_t kUnfinishedSeconds = 60;
 
-std::string user_folder() { return "mobula-" + std::to_string(::geteuid()); }
+std::string user_folder() {
+  return "mobula-" + std::to_string(::geteuid());
+}
 
 // A directory of ours that we may use.
 bool usable(const std::string& dir) {
@@ -249,7 +251,9 @@ SessionDir& SessionDir::operator=(SessionDir&& other) noexcept {
   return *this;
 }
 
-SessionDir::~SessionDir() { remove(); }
+SessionDir::~SessionDir() {
+  remove();
+}
 
 void SessionDir::remove() {
   if (!path_.empty()) remove_tree(path_);
@@ -269,7 +273,9 @@ Status SessionDir::publish(const NodeRecord& record) {
   return {};
 }
 
-std::string SessionDir::process_socket(ProcessId process) const { return process_socket_path(path_, process); }
+std::string SessionDir::process_socket(ProcessId process) const {
+  return process_socket_path(path_, process);
+}
 
 std::string process_socket_path(const std::string& session, ProcessId process) {
   return session + "/p/" + to_string(process);

@@ -24,7 +24,9 @@ Sha256::Sha256() : state_(std::make_unique<State>()) {
 }
 Sha256::~Sha256() = default;
 
-void Sha256::add(std::span<const std::byte> data) { EVP_DigestUpdate(state_->context, data.data(), data.size()); }
+void Sha256::add(std::span<const std::byte> data) {
+  EVP_DigestUpdate(state_->context, data.data(), data.size());
+}
 
 std::string Sha256::hex() {
   std::array<unsigned char, 32> digest{};

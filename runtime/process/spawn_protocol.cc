@@ -253,8 +253,7 @@ bool decode(Reader& reader, PacketKind kind, Packet& packet, ZygoteMessage& mess
       message = exited;
       return reader.ok();
     }
-    case PacketKind::kFork:
-      break;
+    case PacketKind::kFork: break;
   }
   return false;
 }

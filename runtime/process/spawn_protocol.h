@@ -36,13 +36,13 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 // What a worker is to become. Descriptors travel beside the packet in this order.
 struct SpawnRequest {
   ProcessId worker;
-  Environment environment;              // set on top of the zygote's
-  std::vector<std::string> unset;       // taken out of it
-  std::string working_dir;              // "": the zygote's
-  std::string title;                    // what `ps` shows, at most 15 bytes are kept; "": the executable's
-  std::int32_t oom_score = 0;           // see set_oom_score
-  std::uint64_t descriptor_limit = 0;   // soft RLIMIT_NOFILE; 0: as inherited
-  Fd control;                           // the worker's end of its link to the daemon (stream)
+  Environment environment;             // set on top of the zygote's
+  std::vector<std::string> unset;      // taken out of it
+  std::string working_dir;             // "": the zygote's
+  std::string title;                   // what `ps` shows, at most 15 bytes are kept; "": the executable's
+  std::int32_t oom_score = 0;          // see set_oom_score
+  std::uint64_t descriptor_limit = 0;  // soft RLIMIT_NOFILE; 0: as inherited
+  Fd control;                          // the worker's end of its link to the daemon (stream)
   Fd out;
   Fd err;
 };
@@ -50,14 +50,14 @@ struct SpawnRequest {
 struct SpawnHello {
   std::uint16_t version = kSpawnProtocolVersion;
   std::int32_t pid = 0;
-  bool can_fork = true;    // false: the process takes one Fork and becomes that worker itself
-  std::string why_not;     // for people, when it cannot
-  std::string failure;     // for people: it cannot serve at all (a library that does not load)
+  bool can_fork = true;  // false: the process takes one Fork and becomes that worker itself
+  std::string why_not;   // for people, when it cannot
+  std::string failure;   // for people: it cannot serve at all (a library that does not load)
 };
 struct SpawnForked {
   ProcessId worker;
   std::int32_t pid = 0;
-  Fd pidfd;                // may be empty on old kernels
+  Fd pidfd;  // may be empty on old kernels
 };
 struct SpawnForkFailed {
   ProcessId worker;

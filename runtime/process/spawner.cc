@@ -29,8 +29,8 @@ constexpr int kRoundsPerPoll = 16;
 }  // namespace
 
 bool is_load_variable(std::string_view name) {
-  static constexpr std::array<std::string_view, 10> kPrefixes{"OMP_",  "GOMP_", "KMP_",    "OPENBLAS_", "GOTO_",
-                                                              "MKL_",  "BLIS_", "MALLOC_", "LD_",       "GLIBC_"};
+  static constexpr std::array<std::string_view, 10> kPrefixes{"OMP_", "GOMP_", "KMP_",    "OPENBLAS_", "GOTO_",
+                                                              "MKL_", "BLIS_", "MALLOC_", "LD_",       "GLIBC_"};
   return std::any_of(kPrefixes.begin(), kPrefixes.end(),
                      [name](std::string_view prefix) { return name.starts_with(prefix); });
 }
@@ -49,7 +49,9 @@ bool release_worker(int control_socket) {
 
 Spawner::Spawner(SpawnerConfig config) : config_(std::move(config)) {}
 
-Spawner::~Spawner() { stop(); }
+Spawner::~Spawner() {
+  stop();
+}
 
 Result<std::unique_ptr<Spawner>> Spawner::create(SpawnerConfig config) {
   std::unique_ptr<Spawner> spawner(new Spawner(std::move(config)));
@@ -223,9 +225,11 @@ void Spawner::run_deadlines(Instant now) {
   for (auto& [token, zygote] : zygotes_) {
     if (deadline_of(*zygote, !zygote->program->waiting.empty(), config_) > now) continue;
     if (zygote->state == Zygote::State::kStarting) {
-      fail_requests(*zygote, "the program " + zygote->program->executable.name + " did not get as far as main within " +
-                                 std::to_string(config_.start_timeout / std::chrono::seconds(1)) +
-                                 " s: does a static initialiser block?", true);
+      fail_requests(*zygote,
+                    "the program " + zygote->program->executable.name + " did not get as far as main within " +
+                        std::to_string(config_.start_timeout / std::chrono::seconds(1)) +
+                        " s: does a static initialiser block?",
+                    true);
       zygote->watch.signal(SIGKILL);
     }
     zygote->ended_by_us = true;

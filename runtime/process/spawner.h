@@ -52,9 +52,9 @@ bool is_load_variable(std::string_view name);
 RuntimeKey runtime_key(const Executable& executable, const Environment& environment);
 
 struct SpawnerConfig {
-  std::string log_dir;                         // zygotes' own output goes to zygote-<pid>.log there; "": to our stderr
-  Environment environment;                     // for all workers, on top of the daemon's own
-  Duration idle_timeout = std::chrono::seconds(60);   // a zygote without workers ends after it
+  std::string log_dir;      // zygotes' own output goes to zygote-<pid>.log there; "": to our stderr
+  Environment environment;  // for all workers, on top of the daemon's own
+  Duration idle_timeout = std::chrono::seconds(60);    // a zygote without workers ends after it
   Duration start_timeout = std::chrono::seconds(120);  // from exec to hello: libraries load and initialise in it
 };
 

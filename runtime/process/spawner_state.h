@@ -14,8 +14,8 @@ namespace mobula::process {
 struct Spawner::Program {
   RuntimeKey key;
   Executable executable;
-  std::uint64_t zygote = 0;        // the token of the one that serves, 0: none
-  bool alone = false;              // it cannot be forked: one process per worker
+  std::uint64_t zygote = 0;                           // the token of the one that serves, 0: none
+  bool alone = false;                                 // it cannot be forked: one process per worker
   std::deque<std::unique_ptr<SpawnRequest>> waiting;  // at most kWaitingMax
 };
 
@@ -33,8 +33,8 @@ struct Spawner::Zygote {
   std::unique_ptr<SpawnRequest> only_for;  // started for this one request (programs that run alone)
   std::deque<ProcessId> in_flight;         // sent and not answered, in order; at most kInFlightMax
   std::size_t children = 0;
-  bool served = false;                     // it has said hello
-  bool forked = false;                     // it has made a worker
+  bool served = false;  // it has said hello
+  bool forked = false;  // it has made a worker
   bool ended_by_us = false;
   Instant started;
   Instant idle_since;

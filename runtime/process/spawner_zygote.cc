@@ -102,10 +102,11 @@ Status Spawner::start_process(Program& program, const Environment& extra, std::u
 void Spawner::on_hello(Zygote& zygote, const SpawnHello& hello) {
   const std::string& name = zygote.program->executable.name;
   if (hello.version != kSpawnProtocolVersion) {
-    fail_requests(zygote, "the program " + name + " is linked to a libmobula of another version (worker protocol " +
-                              std::to_string(hello.version) + ", this node speaks " +
-                              std::to_string(kSpawnProtocolVersion) +
-                              "): link it to the version that runs the cluster", true);
+    fail_requests(zygote,
+                  "the program " + name + " is linked to a libmobula of another version (worker protocol " +
+                      std::to_string(hello.version) + ", this node speaks " + std::to_string(kSpawnProtocolVersion) +
+                      "): link it to the version that runs the cluster",
+                  true);
     return end_zygote(zygote);
   }
   if (!hello.failure.empty()) {
@@ -117,9 +118,9 @@ void Spawner::on_hello(Zygote& zygote, const SpawnHello& hello) {
   zygote.idle_since = monotonic_now();
   if (!hello.can_fork && !zygote.program->alone) {
     zygote.program->alone = true;
-    events_.emplace_back(SpawnNotice{
-        true, "workers of " + name + " are executed one by one instead of forked, because " + hello.why_not +
-                  ": each start takes as long as the program's own"});
+    events_.emplace_back(SpawnNotice{true, "workers of " + name +
+                                               " are executed one by one instead of forked, because " + hello.why_not +
+                                               ": each start takes as long as the program's own"});
   }
   if (hello.can_fork) return send_waiting(zygote);
 
@@ -166,9 +167,7 @@ void Spawner::send_waiting(Zygote& zygote) {
       return;
     }
     switch (send_request(zygote.socket.get(), *request)) {
-      case PacketOutcome::kDone:
-        zygote.in_flight.push_back(request->worker);
-        break;
+      case PacketOutcome::kDone: zygote.in_flight.push_back(request->worker); break;
       case PacketOutcome::kWouldBlock:
         // The socket is full of requests that are in flight: the next answer sends more. A process that takes one
         // request only has an empty socket.

@@ -59,10 +59,18 @@ std::string load_libraries(std::string_view paths) {
 
 }  // namespace
 
-void set_worker_main(WorkerMain function) noexcept { registered_worker_main = function; }
-WorkerMain worker_main() noexcept { return registered_worker_main; }
-bool started_as_worker() noexcept { return marked; }
-bool is_worker() noexcept { return worker; }
+void set_worker_main(WorkerMain function) noexcept {
+  registered_worker_main = function;
+}
+WorkerMain worker_main() noexcept {
+  return registered_worker_main;
+}
+bool started_as_worker() noexcept {
+  return marked;
+}
+bool is_worker() noexcept {
+  return worker;
+}
 
 void adopt_worker_mark() noexcept {
   const char* mark = std::getenv(kWorkerMark);

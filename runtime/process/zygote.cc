@@ -150,8 +150,7 @@ class Server {
 
   void reap() {
     std::array<signalfd_siginfo, 16> infos;
-    while (::read(signals_.get(), infos.data(), sizeof infos) > 0) {
-    }
+    while (::read(signals_.get(), infos.data(), sizeof infos) > 0) {}
     for (;;) {
       siginfo_t info{};
       if (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;

@@ -21,6 +21,8 @@ class MemoryRecordStore final : public RecordStore {
 
 }  // namespace
 
-std::unique_ptr<RecordStore> memory_record_store() { return std::make_unique<MemoryRecordStore>(); }
+std::unique_ptr<RecordStore> memory_record_store() {
+  return std::make_unique<MemoryRecordStore>();
+}
 
 }  // namespace mobula::storage

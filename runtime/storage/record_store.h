@@ -1,8 +1,8 @@
 // Where the head's records live: RocksDB on disk for a started cluster, memory for a private one.
 //
 // Writes are taken in order and made durable in groups: everything that waits when the writer thread comes around
-// becomes one batch and, if any of it asks for it, one sync. What is pending is bounded; above the bound write() says so and
-// the head refuses new work with Overloaded instead of growing.
+// becomes one batch and, if any of it asks for it, one sync. What is pending is bounded; above the bound write() says
+// so and the head refuses new work with Overloaded instead of growing.
 #pragma once
 
 #include <cstddef>

@@ -52,14 +52,16 @@ ErrorInfo open_error(const std::string& folder, const rocksdb::Status& status) {
     return make_error(ErrorKind::kInvalid, "another head uses the store " + folder +
                                                ". Stop it (`mobula stop`) or give this one another --store.");
   }
-  return make_error(ErrorKind::kInvalid,
-                    "cannot open the store " + folder + ": " + status.ToString() +
-                        ". Nothing was changed. Restore it from a backup, or start a new cluster with another --store.");
+  return make_error(
+      ErrorKind::kInvalid,
+      "cannot open the store " + folder + ": " + status.ToString() +
+          ". Nothing was changed. Restore it from a backup, or start a new cluster with another --store.");
 }
 
 class RocksRecordStore final : public RecordStore {
  public:
-  RocksRecordStore(std::string folder, std::unique_ptr<rocksdb::DB> db) : folder_(std::move(folder)), db_(std::move(db)) {
+  RocksRecordStore(std::string folder, std::unique_ptr<rocksdb::DB> db)
+      : folder_(std::move(folder)), db_(std::move(db)) {
     writer_ = std::thread([this] { run(); });
   }
 
@@ -80,9 +82,9 @@ class RocksRecordStore final : public RecordStore {
     for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
       auto record = wire::decode_record(Bytes::copy_of(iterator->value().data(), iterator->value().size()));
       if (!record) {
-        return make_error(ErrorKind::kInvalid, "the store " + folder_ + " holds a record that cannot be read (" +
-                                                   record.error().message +
-                                                   "). Restore it from a backup, or start a new cluster with another --store.");
+        return make_error(ErrorKind::kInvalid,
+                          "the store " + folder_ + " holds a record that cannot be read (" + record.error().message +
+                              "). Restore it from a backup, or start a new cluster with another --store.");
       }
       records.push_back(*std::move(record));
     }

@@ -32,8 +32,10 @@ static_assert(kFrameOverhead == kSegmentTable + (1 + capnp::sizeInWords<schema::
 
 struct InitArm {
   schema::Envelope::Builder at;
-#define MOBULA_WIRE_INIT(Type, ARM) \
-  void operator()(const Type& message) { detail::write_message(at.init##Type(), message); }
+#define MOBULA_WIRE_INIT(Type, ARM)                  \
+  void operator()(const Type& message) {             \
+    detail::write_message(at.init##Type(), message); \
+  }
   MOBULA_WIRE_MESSAGES(MOBULA_WIRE_INIT)
 #undef MOBULA_WIRE_INIT
 };
@@ -50,12 +52,12 @@ void write_envelope(schema::Envelope::Builder at, const Envelope& envelope) {
 // By value: a default Message is a Hello, and making and ending one costs more than moving what was read.
 Message read_message(schema::Envelope::Reader at, Context& context) {
   switch (at.which()) {
-#define MOBULA_WIRE_READ(Type, ARM)                          \
-  case schema::Envelope::ARM: {                              \
-    context.set_message(#Type);                              \
-    Type message;                                            \
-    detail::read_message(at.get##Type(), context, message);  \
-    return message;                                          \
+#define MOBULA_WIRE_READ(Type, ARM)                         \
+  case schema::Envelope::ARM: {                             \
+    context.set_message(#Type);                             \
+    Type message;                                           \
+    detail::read_message(at.get##Type(), context, message); \
+    return message;                                         \
   }
     MOBULA_WIRE_MESSAGES(MOBULA_WIRE_READ)
 #undef MOBULA_WIRE_READ
@@ -134,16 +136,17 @@ Status append(std::span<const Envelope> envelopes, std::vector<std::byte>& out) 
 
 Status decode(const Bytes& payload, std::vector<Envelope>& out) {
   out.clear();
-  Status status = detail::read_payload<schema::Frame>(
-      "frame", payload, kFrameMax, [&out](schema::Frame::Reader frame, Context& context) {
-        const auto list = frame.getMessages();
-        if (!context.take("messages", list.size(), sizeof(Envelope))) return;
-        out.reserve(list.size());
-        for (const auto envelope : list) {
-          out.push_back(read_envelope(envelope, context));
-          if (context.failed()) return;
-        }
-      });
+  Status status = detail::read_payload<schema::Frame>("frame", payload, kFrameMax,
+                                                      [&out](schema::Frame::Reader frame, Context& context) {
+                                                        const auto list = frame.getMessages();
+                                                        if (!context.take("messages", list.size(), sizeof(Envelope)))
+                                                          return;
+                                                        out.reserve(list.size());
+                                                        for (const auto envelope : list) {
+                                                          out.push_back(read_envelope(envelope, context));
+                                                          if (context.failed()) return;
+                                                        }
+                                                      });
   if (!status.ok()) out.clear();
   return status;
 }

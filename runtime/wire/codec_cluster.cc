@@ -13,9 +13,9 @@ MOBULA_WIRE_ENUM(QueryKind, (kStatus, STATUS), (kNodes, NODES), (kWorkers, WORKE
 
 MOBULA_WIRE(QueuedShape, (request, Request), (count, Count))
 
-MOBULA_WIRE_MESSAGE(Hello, (protocol, Protocol), (role, Role), (from, From), (cluster, Cluster), (job, Job),
-                    (pid, Pid), (build, Build), (features, Features), (executable, Executable),
-                    (executable_path, ExecutablePath), (name, Name), (log_to_driver, LogToDriver))
+MOBULA_WIRE_MESSAGE(Hello, (protocol, Protocol), (role, Role), (from, From), (cluster, Cluster), (job, Job), (pid, Pid),
+                    (build, Build), (features, Features), (executable, Executable), (executable_path, ExecutablePath),
+                    (name, Name), (log_to_driver, LogToDriver))
 MOBULA_WIRE_MESSAGE(HelloReply, (protocol, Protocol), (error, Error), (from, From), (cluster, Cluster), (epoch, Epoch),
                     (build, Build), (features, Features), (node, Node), (endpoint, Endpoint), (session, Session),
                     (link_key, LinkKey), (store_capacity, StoreCapacity), (node_cpus, NodeCpus))

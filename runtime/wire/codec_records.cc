@@ -33,7 +33,9 @@ struct InitArm {
   void operator()(const NodeRecord& record) { detail::write_struct<NodeRecord>(at.initNode(), record); }
   void operator()(const ActorRecord& record) { detail::write_struct<ActorRecord>(at.initActor(), record); }
   void operator()(const JobRecord& record) { detail::write_struct<JobRecord>(at.initJob(), record); }
-  void operator()(const SubmissionRecord& record) { detail::write_struct<SubmissionRecord>(at.initSubmission(), record); }
+  void operator()(const SubmissionRecord& record) {
+    detail::write_struct<SubmissionRecord>(at.initSubmission(), record);
+  }
 };
 
 void read_record(schema::Record::Reader at, detail::Context& context, Record& record) {
@@ -45,8 +47,7 @@ void read_record(schema::Record::Reader at, detail::Context& context, Record& re
       return detail::read_struct<NodeRecord>(at.getNode(), context, record.emplace<NodeRecord>());
     case schema::Record::ACTOR:
       return detail::read_struct<ActorRecord>(at.getActor(), context, record.emplace<ActorRecord>());
-    case schema::Record::JOB:
-      return detail::read_struct<JobRecord>(at.getJob(), context, record.emplace<JobRecord>());
+    case schema::Record::JOB: return detail::read_struct<JobRecord>(at.getJob(), context, record.emplace<JobRecord>());
     case schema::Record::SUBMISSION:
       return detail::read_struct<SubmissionRecord>(at.getSubmission(), context, record.emplace<SubmissionRecord>());
   }
@@ -57,9 +58,8 @@ void read_record(schema::Record::Reader at, detail::Context& context, Record& re
 
 Result<Bytes> encode_record(const Record& record) {
   constexpr std::size_t kWord = sizeof(capnp::word);
-  const std::size_t words =
-      1 + capnp::sizeInWords<schema::Record>() +
-      std::visit([](const auto& alternative) { return detail::words_of(alternative); }, record);
+  const std::size_t words = 1 + capnp::sizeInWords<schema::Record>() +
+                            std::visit([](const auto& alternative) { return detail::words_of(alternative); }, record);
   const std::size_t size = detail::kSegmentTable + words * kWord;
   if (size > kRecordMax) {
     return make_error(ErrorKind::kInvalid, "the record of " + key_of(record) + " would take " + std::to_string(size) +

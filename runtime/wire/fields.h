@@ -74,32 +74,29 @@ inline constexpr std::integral_constant<Op, op> kOp{};
 #define MOBULA_WIRE(Type, ...) MOBULA_WIRE_AS(Type, schema::Type, __VA_ARGS__)
 
 // A struct without fields.
-#define MOBULA_WIRE_EMPTY(Type)                 \
-  template <>                                   \
-  struct Fields<Type> {                         \
-    static_assert(std::is_empty_v<Type>);       \
-    using Schema = schema::Type;                \
-    template <class Io, class Struct>           \
-    static void visit(Io&, Struct&) {}          \
+#define MOBULA_WIRE_EMPTY(Type)           \
+  template <>                             \
+  struct Fields<Type> {                   \
+    static_assert(std::is_empty_v<Type>); \
+    using Schema = schema::Type;          \
+    template <class Io, class Struct>     \
+    static void visit(Io&, Struct&) {}    \
   };
 
-#define MOBULA_WIRE_CASE(enumerator, NAME)                                                                          \
-  case Enum::enumerator:                                                                                            \
+#define MOBULA_WIRE_CASE(enumerator, NAME)                                                                           \
+  case Enum::enumerator:                                                                                             \
     static_assert(static_cast<unsigned>(Enum::enumerator) == static_cast<unsigned>(Schema::NAME), "numbers differ"); \
     return true;
 
-#define MOBULA_WIRE_ENUM(Type, ...)                                          \
-  template <>                                                                \
-  struct Fields<Type> {                                                      \
-    using Enum = Type;                                                       \
-    using Schema = schema::Type;                                             \
-    static constexpr const char* kName = #Type;                              \
-    static constexpr bool known(unsigned number) {                           \
-      if (number > std::numeric_limits<std::underlying_type_t<Type>>::max()) \
-        return false;                                                        \
-      switch (static_cast<Type>(number)) {                                   \
-        MOBULA_WIRE_EXPAND(MOBULA_WIRE_EACH(MOBULA_WIRE_CASE, __VA_ARGS__))  \
-      }                                                                      \
-      return false;                                                          \
-    }                                                                        \
+#define MOBULA_WIRE_ENUM(Type, ...)                                                                              \
+  template <>                                                                                                    \
+  struct Fields<Type> {                                                                                          \
+    using Enum = Type;                                                                                           \
+    using Schema = schema::Type;                                                                                 \
+    static constexpr const char* kName = #Type;                                                                  \
+    static constexpr bool known(unsigned number) {                                                               \
+      if (number > std::numeric_limits<std::underlying_type_t<Type>>::max()) return false;                       \
+      switch (static_cast<Type>(number)) { MOBULA_WIRE_EXPAND(MOBULA_WIRE_EACH(MOBULA_WIRE_CASE, __VA_ARGS__)) } \
+      return false;                                                                                              \
+    }                                                                                                            \
   };

@@ -15,7 +15,7 @@ MOBULA_WIRE(ActorSpec, (actor, Actor), (owner, Owner), (constructor, Constructor
             (max_concurrency, MaxConcurrency), (class_fingerprint, ClassFingerprint))
 MOBULA_WIRE(ActorAddress, (host, Host), (slot, Slot))
 MOBULA_WIRE(ActorInfo, (actor, Actor), (job, Job), (phase, Phase), (incarnation, Incarnation), (address, Address),
-            (max_task_retries, MaxTaskRetries), (name, Name), (display, Display),
-            (class_fingerprint, ClassFingerprint), (error, Error))
+            (max_task_retries, MaxTaskRetries), (name, Name), (display, Display), (class_fingerprint, ClassFingerprint),
+            (error, Error))
 
 }  // namespace mobula::wire::detail

@@ -53,8 +53,12 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 
 using ByteVector = std::vector<std::uint8_t>;
 
-inline std::size_t words_of_bytes(std::size_t bytes) { return (bytes + 7) / 8; }
-inline std::size_t words_of_text(std::size_t bytes) { return bytes == 0 ? 0 : words_of_bytes(bytes + 1); }
+inline std::size_t words_of_bytes(std::size_t bytes) {
+  return (bytes + 7) / 8;
+}
+inline std::size_t words_of_text(std::size_t bytes) {
+  return bytes == 0 ? 0 : words_of_bytes(bytes + 1);
+}
 
 // ---- columns -------------------------------------------------------------------------------------------------------
 
@@ -188,7 +192,8 @@ class Writer {
     const auto count = static_cast<unsigned>(values.size());
     if constexpr (IsPairId<T>::value) {
       auto columns = access(kOp<Op::kInit>, at);
-      write_column(values, [&](unsigned n) { return columns.initMakers(n); }, [](const T& id) { return id.maker; });
+      write_column(
+          values, [&](unsigned n) { return columns.initMakers(n); }, [](const T& id) { return id.maker; });
       auto sequences = columns.initSequences(count);
       for (unsigned i = 0; i < count; ++i) sequences.set(i, values[i].sequence);
     } else if constexpr (std::is_same_v<T, ObjectLocator>) {

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::uint64_t kGiB = std::uint64_t{1} << 30;
 
-GpuDevice gpu(const char* uuid, std::uint64_t memory) { return {uuid, Quantity::whole(1), memory, memory}; }
+GpuDevice gpu(const char* uuid, std::uint64_t memory) {
+  return {uuid, Quantity::whole(1), memory, memory};
+}
 
 NodeResources machine() {
   NodeResources resources;
@@ -143,7 +145,8 @@ TEST_CASE("what is given back is exactly what was taken, in any order") {
       }
       ResourceRequest request;
       request.cpus = Quantity{rng.between(0, 20'000)};
-      if (rng.chance(1, 2)) request.gpus = rng.chance(1, 4) ? Quantity::whole(rng.between(1, 2)) : Quantity{rng.between(0, 9'999)};
+      if (rng.chance(1, 2))
+        request.gpus = rng.chance(1, 4) ? Quantity::whole(rng.between(1, 2)) : Quantity{rng.between(0, 9'999)};
       if (rng.chance(1, 3)) request.gpu_memory = rng.below(40 * kGiB);
       request.memory = rng.below(2 * kGiB);
       if (rng.chance(1, 3)) request.custom = {{"licence", Quantity{rng.between(1, 3'000)}}};

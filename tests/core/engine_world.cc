@@ -29,13 +29,15 @@ InlineValue value_of(ObjectId object, std::vector<ObjectLocator> refs) {
 
 }  // namespace
 
-// ---- a process ----------------------------------------------------------------------------------------------------------------
+// ---- a process
+// ----------------------------------------------------------------------------------------------------------------
 
-Process::Process(World& in, ProcessAddress at) : world(in), address(at), engine([&] {
-  EngineConfig config;
-  config.self = at;
-  return config;
-}()) {}
+Process::Process(World& in, ProcessAddress at)
+    : world(in), address(at), engine([&] {
+        EngineConfig config;
+        config.self = at;
+        return config;
+      }()) {}
 
 void Process::post(Event event) {
   if (!alive) return;
@@ -291,14 +293,18 @@ void Process::execute(Execute execute) {
       world.at(world.now, [next] { *next = nullptr; });  // breaks the cycle of pointers
       return;
     }
-    const auto go_on = [this, next] { world.at(world.now + world.delay() / 4, [next] { if (*next) (*next)(); }); };
+    const auto go_on = [this, next] {
+      world.at(world.now + world.delay() / 4, [next] {
+        if (*next) (*next)();
+      });
+    };
     auto& held = running->held;
     // What an actor owns ends with it, and its last handle may go any time: it makes no objects of its own.
     const bool may_own = !running->execute.actor;
     const std::uint64_t what = world.rng.below(5);
     if (what == 0 && may_own) {
       held.push_back(put(held.empty() || world.rng.chance(1, 2) ? std::vector<ObjectLocator>{}
-                                                                 : std::vector<ObjectLocator>{held.back()},
+                                                                : std::vector<ObjectLocator>{held.back()},
                          world.rng.chance(1, 4)));
     } else if (what == 1 && may_own && world.now < Instant{30'000'000'000} && world.rng.chance(1, 3)) {
       for (const ObjectLocator& result : submit(some_arguments(held), 1, running->execute.task)) held.push_back(result);
@@ -322,10 +328,13 @@ void Process::execute(Execute execute) {
     }
     go_on();
   };
-  world.at(world.now + world.delay() / 4, [next] { if (*next) (*next)(); });
+  world.at(world.now + world.delay() / 4, [next] {
+    if (*next) (*next)();
+  });
 }
 
-// ---- the world ----------------------------------------------------------------------------------------------------------------
+// ---- the world
+// ----------------------------------------------------------------------------------------------------------------
 
 World::World(const WorldOptions& with) : options(with), rng(with.seed) {
   stores[NodeId{1}];
@@ -333,7 +342,9 @@ World::World(const WorldOptions& with) : options(with), rng(with.seed) {
   driver_ = &spawn(NodeId{1});
 }
 
-void World::at(Instant when, std::function<void()> what) { queue_.push({when, order_++, std::move(what)}); }
+void World::at(Instant when, std::function<void()> what) {
+  queue_.push({when, order_++, std::move(what)});
+}
 
 Process& World::spawn(NodeId node) {
   const ProcessAddress address{ProcessId{++next_process_}, node, JobId{7}};
@@ -342,13 +353,15 @@ Process& World::spawn(NodeId node) {
   return *place;
 }
 
-World::Pair& World::pair(ProcessId a, ProcessId b) { return pairs_[{std::min(a, b), std::max(a, b)}]; }
+World::Pair& World::pair(ProcessId a, ProcessId b) {
+  return pairs_[{std::min(a, b), std::max(a, b)}];
+}
 
 void World::send(Process& from, Send send) {
   ++messages;
   if (std::getenv("MOBULA_TRACE") != nullptr) {
-    std::printf("%lld %s -> %s %s\n", static_cast<long long>(now.nanoseconds / 1000), to_string(from.address.process).c_str() + 12,
-                to_string(send.to).c_str(), name_of(send.message));
+    std::printf("%lld %s -> %s %s\n", static_cast<long long>(now.nanoseconds / 1000),
+                to_string(from.address.process).c_str() + 12, to_string(send.to).c_str(), name_of(send.message));
   }
   if (send.to.kind == PeerKind::kHead || send.to.kind == PeerKind::kNode) {
     // Over the node: one FIFO link.
@@ -457,7 +470,9 @@ void World::kill(Process& process) {
   grant_waiting();
 }
 
-void World::free_copy(NodeId node, ObjectId object) { stores[node].erase(object); }
+void World::free_copy(NodeId node, ObjectId object) {
+  stores[node].erase(object);
+}
 
 void World::pin(Process& from, const PinObject& message) {
   const NodeId node = from.address.node;
@@ -503,7 +518,8 @@ void World::to_node(Process& from, NodeId node, Message message) {
   } else if (auto* probe = std::get_if<ProbeProcess>(&message)) {
     const Process& asked = *processes.at(probe->process);
     ErrorInfo why = make_error(ErrorKind::kWorkerDied, "it was killed");
-    to_process(from.address.process, Peer::of(node), ProcessStatus{probe->process, asked.alive, asked.alive ? ErrorInfo{} : why});
+    to_process(from.address.process, Peer::of(node),
+               ProcessStatus{probe->process, asked.alive, asked.alive ? ErrorInfo{} : why});
   } else if (auto* wanted = std::get_if<PinObject>(&message)) {
     pin(from, *wanted);
   } else if (auto* unpin = std::get_if<UnpinObjects>(&message)) {
@@ -554,7 +570,8 @@ void World::grant_waiting() {
   lease_queue_ = std::move(waiting);
 }
 
-// ---- the head -----------------------------------------------------------------------------------------------------------------
+// ---- the head
+// -----------------------------------------------------------------------------------------------------------------
 
 void World::to_head(Process& from, Message message) {
   const ProcessId process = from.address.process;
@@ -625,7 +642,8 @@ void World::actor_ended(ActorId id, ErrorInfo why, bool for_good) {
   });
 }
 
-// ---- the driver's program ---------------------------------------------------------------------------------------------------
+// ---- the driver's program
+// ---------------------------------------------------------------------------------------------------
 
 void World::driver_step(int left) {
   if (left == 0) {
@@ -637,17 +655,19 @@ void World::driver_step(int left) {
   const std::uint64_t what = rng.below(10);
   if (what < 2) {
     const bool nested = !held_.empty() && rng.chance(1, 2);
-    held_.push_back(driver_->put(nested ? std::vector<ObjectLocator>{held_[rng.below(held_.size())]}
-                                        : std::vector<ObjectLocator>{},
-                                 rng.chance(1, 3)));
+    held_.push_back(
+        driver_->put(nested ? std::vector<ObjectLocator>{held_[rng.below(held_.size())]} : std::vector<ObjectLocator>{},
+                     rng.chance(1, 3)));
   } else if (what < 5) {
     const auto returns = static_cast<std::uint32_t>(1 + rng.below(3));
-    for (const ObjectLocator& result : driver_->submit(driver_->some_arguments(held_), returns, {})) held_.push_back(result);
+    for (const ObjectLocator& result : driver_->submit(driver_->some_arguments(held_), returns, {}))
+      held_.push_back(result);
   } else if (what == 5 && handles_.size() < 3) {
     handles_.push_back(driver_->create_actor(driver_->some_arguments(held_), options.kills ? 2 : 0));
   } else if (what < 8 && !handles_.empty()) {
     const auto& [actor, handle] = handles_[rng.below(handles_.size())];
-    for (const ObjectLocator& result : driver_->call(actor, handle, driver_->some_arguments(held_), {})) held_.push_back(result);
+    for (const ObjectLocator& result : driver_->call(actor, handle, driver_->some_arguments(held_), {}))
+      held_.push_back(result);
   } else if (what == 8 && !held_.empty()) {
     const ObjectLocator object = held_[rng.below(held_.size())];
     driver_->acquire(object);
@@ -720,10 +740,10 @@ std::string World::at_rest() {
       const EngineStats stats = process->engine.stats();
       return "engine " + name + " is not idle: calls " + std::to_string(stats.submitter.calls) + ", leases " +
              std::to_string(stats.submitter.leases) + ", requests " + std::to_string(stats.submitter.lease_requests) +
-             ", waiting " + std::to_string(stats.executor.waiting) + ", running " + std::to_string(stats.executor.running) +
-             ", objects " + std::to_string(stats.owner.objects) + ", borrowed " + std::to_string(stats.owner.borrowed) +
-             ", lent " + std::to_string(stats.owner.lent) + ", pinned " + std::to_string(stats.owner.pinned) + "\n" +
-             process->engine.describe_objects(10);
+             ", waiting " + std::to_string(stats.executor.waiting) + ", running " +
+             std::to_string(stats.executor.running) + ", objects " + std::to_string(stats.owner.objects) +
+             ", borrowed " + std::to_string(stats.owner.borrowed) + ", lent " + std::to_string(stats.owner.lent) +
+             ", pinned " + std::to_string(stats.owner.pinned) + "\n" + process->engine.describe_objects(10);
     }
   }
   for (const auto& [node, store] : stores) {

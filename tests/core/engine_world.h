@@ -1,8 +1,9 @@
 // A whole cluster of engines in one thread, for tests: real engines; nodes, head, links and user code are played.
 //
 // Links keep order and delay at random; they break and lose what is on the way; processes are killed. User code holds
-// references as the runtime does: counted per process, told to the engine at the first and the last. Every value names its
-// object, so a read that gets the wrong bytes is seen, and the played stores know which objects may still be mapped.
+// references as the runtime does: counted per process, told to the engine at the first and the last. Every value names
+// its object, so a read that gets the wrong bytes is seen, and the played stores know which objects may still be
+// mapped.
 #pragma once
 
 #include <functional>
@@ -25,9 +26,9 @@ using namespace std::chrono_literals;
 struct WorldOptions {
   std::uint64_t seed = 1;
   int driver_steps = 200;
-  bool breaks = false;      // links break
-  bool kills = false;       // workers are killed
-  bool repeats = false;     // direct messages come twice
+  bool breaks = false;   // links break
+  bool kills = false;    // workers are killed
+  bool repeats = false;  // direct messages come twice
   std::size_t workers_max = 24;
 };
 
@@ -54,7 +55,8 @@ class Process {
   void get(const ObjectLocator& object, std::function<void(const Read&)> then);
   ObjectLocator put(std::vector<ObjectLocator> refs, bool stored);
   std::vector<ObjectLocator> submit(std::vector<ArgumentIn> arguments, std::uint32_t returns, TaskId parent);
-  std::vector<ObjectLocator> call(ActorId actor, const ObjectLocator& self, std::vector<ArgumentIn> arguments, TaskId parent);
+  std::vector<ObjectLocator> call(ActorId actor, const ObjectLocator& self, std::vector<ArgumentIn> arguments,
+                                  TaskId parent);
   std::pair<ActorId, ObjectLocator> create_actor(std::vector<ArgumentIn> arguments, std::int32_t max_restarts);
 
   void execute(Execute execute);
@@ -75,11 +77,11 @@ class Process {
   std::map<ObjectId, int> local;
   std::map<ObjectId, Read> cells;
   std::map<ObjectId, std::vector<std::function<void(const Read&)>>> waiting;
-  std::vector<ObjectLocator> kept;       // actor state
+  std::vector<ObjectLocator> kept;  // actor state
   std::optional<LeaseId> lease;
   ActorId hosts;
-  std::map<ObjectId, int> pins;          // as the node counts them
-  std::set<RequestId> asked;             // actors asked for
+  std::map<ObjectId, int> pins;  // as the node counts them
+  std::set<RequestId> asked;     // actors asked for
 };
 
 class World {
@@ -106,10 +108,10 @@ class World {
   std::uint64_t messages = 0;
   std::uint64_t reads = 0;
   std::uint64_t read_errors = 0;
-  std::map<NodeId, std::map<ObjectId, int>> stores;   // copies by node; the number is of pins
+  std::map<NodeId, std::map<ObjectId, int>> stores;  // copies by node; the number is of pins
   std::map<ProcessId, std::unique_ptr<Process>> processes;
-  std::set<std::pair<NodeId, ObjectId>> cached;       // copies brought for a reader: a store may drop them
-  bool quiet = false;                                 // no more new faults
+  std::set<std::pair<NodeId, ObjectId>> cached;  // copies brought for a reader: a store may drop them
+  bool quiet = false;                            // no more new faults
 
  private:
   struct Item {
@@ -119,9 +121,9 @@ class World {
     friend bool operator<(const Item& a, const Item& b) { return a.at != b.at ? b.at < a.at : b.order < a.order; }
   };
   struct Pair {
-    Instant lost_until[2];               // by the lower, the higher id: a side sends in vain before it
+    Instant lost_until[2];  // by the lower, the higher id: a side sends in vain before it
     std::uint64_t epoch = 0;
-    Instant last[2];                     // delivery of the last message, by sender
+    Instant last[2];  // delivery of the last message, by sender
   };
   struct PlayedActor {
     ActorInfo info;
@@ -159,7 +161,7 @@ class World {
   std::map<ActorId, PlayedActor> actors_;
   std::map<RequestId, ActorId> created_;
   Process* driver_ = nullptr;
-  std::vector<ObjectLocator> held_;                   // by the driver
+  std::vector<ObjectLocator> held_;  // by the driver
   std::vector<std::pair<ActorId, ObjectLocator>> handles_;
 };
 

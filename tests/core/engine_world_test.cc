@@ -25,7 +25,9 @@ void run_seeds(WorldOptions options, std::uint64_t seeds) {
   }
 }
 
-TEST_CASE("a quiet cluster: everything arrives and everything is freed") { run_seeds({}, 60); }
+TEST_CASE("a quiet cluster: everything arrives and everything is freed") {
+  run_seeds({}, 60);
+}
 
 TEST_CASE("messages that come twice change nothing") {
   WorldOptions options;

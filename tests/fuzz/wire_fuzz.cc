@@ -1,5 +1,5 @@
-// Frames and records from outside. The first byte chooses; the rest, at an aligned address, is what arrived. What is taken
-// must encode again, and to bytes that decode to the same.
+// Frames and records from outside. The first byte chooses; the rest, at an aligned address, is what arrived. What is
+// taken must encode again, and to bytes that decode to the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

@@ -16,7 +16,9 @@
 namespace mobula::process::testing {
 namespace {
 
-int internal_function() { return 11; }
+int internal_function() {
+  return 11;
+}
 int data_object = 5;
 
 }  // namespace

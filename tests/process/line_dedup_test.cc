@@ -10,7 +10,9 @@ namespace {
 
 using Shown = std::vector<std::string>;
 
-Instant at(double seconds) { return Instant{static_cast<std::int64_t>(seconds * 1e9)}; }
+Instant at(double seconds) {
+  return Instant{static_cast<std::int64_t>(seconds * 1e9)};
+}
 
 }  // namespace
 

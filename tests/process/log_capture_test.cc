@@ -13,7 +13,9 @@
 namespace mobula::process::testing {
 namespace {
 
-Instant at(std::int64_t milliseconds) { return Instant{milliseconds * 1'000'000}; }
+Instant at(std::int64_t milliseconds) {
+  return Instant{milliseconds * 1'000'000};
+}
 
 void put(const Fd& fd, const std::string& text) {
   REQUIRE(::write(fd.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()));

@@ -33,7 +33,9 @@ Ran run(const std::string& command) {
   return ran;
 }
 
-bool has(const std::string& program) { return run("command -v " + program).status == 0; }
+bool has(const std::string& program) {
+  return run("command -v " + program).status == 0;
+}
 
 constexpr const char* kOptions[] = {"", "-static-libstdc++ -static-libgcc -no-pie",
                                     "-Wl,--as-needed -Wl,--build-id=none"};
@@ -73,9 +75,8 @@ TEST_CASE("a program linked by any compiler and linker is taken over") {
         const std::string way = std::string(compiler) + " -fuse-ld=" + linker + " " + options;
         CAPTURE(way);
         const std::string program = dir + "/program-" + std::to_string(tried);
-        const Ran linked = run(way + " -O1 " + MOBULA_SOURCE_DIR +
-                               "/tests/process/shared/user_program.cc -o " + program + " -L" + dir +
-                               " -lmobula_test -Wl,-rpath," + dir);
+        const Ran linked = run(way + " -O1 " + MOBULA_SOURCE_DIR + "/tests/process/shared/user_program.cc -o " +
+                               program + " -L" + dir + " -lmobula_test -Wl,-rpath," + dir);
         REQUIRE_MESSAGE(linked.status == 0, linked.output);
         ++tried;
 

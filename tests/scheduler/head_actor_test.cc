@@ -224,22 +224,25 @@ TEST_CASE("an actor ends with its creator, unless detached") {
 TEST_CASE("a node that dies: its actors restart elsewhere, those of its processes end") {
   HeadFixture f;
   const NodeId one = f.add_node(1, 4);
-  const NodeId two = f.add_node(2, 4);
-  auto spec = HeadFixture::spec(1, 2);  // owned from node 2
+  auto spec = HeadFixture::spec(1, 2);  // made by a process of node 2
   spec.max_restarts = 1;
-  spec.placement = cpus(3);
   f.create(spec);
+  REQUIRE(f.placed_at() == one);
+  f.started(one, spec.actor);
+  const NodeId two = f.add_node(2, 4);
+  const NodeId three = f.add_node(3, 4);
+  f.receive(Peer::of(ProcessId{200}, two), WatchActor{spec.actor});
+  f.pass(4s, {two, three});  // the host dies
+  REQUIRE(f.sent<StartActor>().size() == 1);
+  CHECK(f.sent<StartActor>()[0].second.incarnation == 2);
+  CHECK(f.sent<ActorUpdate>().at(0).second.info.error->node == one);
   const NodeId host = f.placed_at();
-  f.started(host, spec.actor);
-  if (host == one) {
-    f.pass(4s, {two});
-    CHECK(f.placed_at() == two);
-    CHECK(f.head.stats().actors == 1);
-  }
-  auto other = HeadFixture::spec(9, 1);
-  other.owner.process = ProcessId{300};
-  other.actor.maker = 300;
-  CHECK(f.head.stats().nodes >= 1);
+  f.started(host, spec.actor, 2);
+  const NodeId creator = two;
+  f.pass(4s, {three});  // and now its creator's node
+  CHECK(f.head.find_node(creator) == nullptr);
+  CHECK(f.head.stats().actors == 0);
+  CHECK(f.head.stats().watchers == 0);
 }
 
 TEST_CASE("watches of unknown actors wait for the creation, and are answered in the end") {

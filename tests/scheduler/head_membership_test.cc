@@ -248,3 +248,50 @@ TEST_CASE("questions are joined over nodes, with a deadline") {
   CHECK(f.sent<Query>().size() == 2);
   CHECK(f.did<StopHead>().size() == 1);
 }
+
+TEST_CASE("a lease that finds no node hears by itself of the first that has room, and is shown to busy ones") {
+  HeadFixture f;
+  const NodeId asker = f.add_node(1, 0);
+  const NodeId busy = f.add_node(2, 2);
+  f.settle({asker, busy});
+  f.free[busy].cpus = Quantity::whole(0);
+  f.receive(Peer::of(busy), f.beats(busy));
+  const FindNode find{{9, 1}, JobId{5}, cpus(1), {}, {}};
+  f.receive(Peer::of(asker), find);
+  CHECK_FALSE(f.sent<NodeFound>().at(0).second.node);
+  CHECK(f.sent<FindNode>().empty());
+  f.now = f.now + 150ms;
+  f.receive(Peer::of(asker), find);
+  REQUIRE(f.sent<FindNode>().size() == 1);
+  CHECK(f.sent<FindNode>()[0].first == Peer::of(busy));
+  f.free[busy].cpus = Quantity::whole(1);
+  f.receive(Peer::of(busy), f.beats(busy));
+  REQUIRE(f.sent<NodeFound>().size() == 1);
+  CHECK(f.sent<NodeFound>()[0].first == Peer::of(asker));
+  CHECK(f.sent<NodeFound>()[0].second.node == busy);
+  f.free[busy].cpus = Quantity::whole(2);
+  f.receive(Peer::of(busy), f.beats(busy));
+  CHECK(f.sent<NodeFound>().empty());
+}
+
+TEST_CASE("why a lease waits, per node") {
+  HeadFixture f;
+  const NodeId asker = f.add_node(1, 0);
+  const NodeId busy = f.add_node(2, 2);
+  f.free[busy].cpus = Quantity::whole(0);
+  f.receive(Peer::of(busy), f.beats(busy));
+  f.receive(Peer::of(asker), FindNode{{9, 1}, JobId{5}, cpus(1), {}, {}});
+  Query query;
+  query.request = {7, 1};
+  query.kind = QueryKind::kExplain;
+  query.target = to_string(TaskId{9, 4});
+  f.receive(Peer::client(1), query);
+  const auto passed = f.sent<Query>();
+  REQUIRE(passed.size() == 2);
+  for (const auto& [to, message] : passed) f.receive(to, QueryReply{message.request, {}, {}, {}, {}});
+  const auto replies = f.sent<QueryReply>();
+  REQUIRE(replies.size() == 1);
+  REQUIRE(replies[0].second.rows.size() == 2);
+  CHECK(replies[0].second.rows[0][2] == "never: needs 1 CPU (0 in all)");
+  CHECK(replies[0].second.rows[1][2] == "needs 1 CPU (0 free)");
+}

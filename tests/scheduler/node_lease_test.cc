@@ -14,8 +14,7 @@ TEST_CASE("a lease that fits: spawn, join, assign before grant") {
   const auto spawns = f.did<Spawn>();
   REQUIRE(spawns.size() == 1);
   CHECK(spawns[0].job == JobId{5});
-  CHECK(spawns[0].environment ==
-        std::vector<std::pair<std::string, std::string>>{{"OMP_NUM_THREADS", "1"}});
+  CHECK(spawns[0].environment == std::vector<std::pair<std::string, std::string>>{{"OMP_NUM_THREADS", "1"}});
   CHECK(f.free_cpus() == Quantity::whole(1));  // taken while it starts
   f.step({WorkerSpawned{spawns[0].worker, 77}});
   f.joins(spawns[0].worker);
@@ -255,8 +254,8 @@ TEST_CASE("GPUs: the worker sees the granted devices only, and is not reused") {
   request.gpus = Quantity::whole(1);
   f.ask(caller, 1, request);
   const auto spawn = f.did<Spawn>().at(0);
-  CHECK(spawn.environment == std::vector<std::pair<std::string, std::string>>{{"CUDA_VISIBLE_DEVICES", "GPU-a"},
-                                                                              {"OMP_NUM_THREADS", "2"}});
+  CHECK(spawn.environment ==
+        std::vector<std::pair<std::string, std::string>>{{"CUDA_VISIBLE_DEVICES", "GPU-a"}, {"OMP_NUM_THREADS", "2"}});
   f.joins(spawn.worker);
   CHECK(f.sent<LeaseGranted>().at(0).second.allocation.devices.at(0).uuid == "GPU-a");
   f.receive(caller.peer(), ReturnLease{{100, 1}, false});

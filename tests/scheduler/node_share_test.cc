@@ -99,7 +99,36 @@ TEST_CASE("the bound on workers is soft: recursion and waits go on, slowly") {
   f.ask(two, 2);
   CHECK(f.did<Spawn>().size() == 1);  // above the bound: one
   f.ask(two, 3);
-  CHECK(f.did<Spawn>().empty());      // and no more for a while
+  CHECK(f.did<Spawn>().empty());  // and no more for a while
   f.pass(150ms);
   CHECK(f.did<Spawn>().size() == 1);
+}
+
+TEST_CASE("a job of another node gets its share here, too, once the head shows that it waits") {
+  NodeFixture f(2);
+  f.head_joins({describe(2, 0), describe(3, 0)});
+  const ProcessAddress greedy{ProcessId{900}, NodeId{2}, JobId{5}};
+  const ProcessAddress poor{ProcessId{901}, NodeId{3}, JobId{6}};
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    f.receive(Peer::of(greedy.node), NodeFixture::request(greedy, i));
+    f.joins(f.did<Spawn>().at(0).worker);
+  }
+  f.receive(Peer::head(), FindNode{{901, 1}, JobId{6}, cpus(1), {}, {}});
+  f.pass(20ms);
+  REQUIRE(f.sent<ReclaimLease>().size() == 1);
+  CHECK(f.sent<ReclaimLease>()[0].first == greedy.peer());
+  f.receive(Peer::of(greedy.node), ReturnLease{{900, 2}, false});
+  // What came back is kept for the job it was called back for.
+  f.receive(Peer::of(greedy.node), NodeFixture::request(greedy, 3));
+  CHECK(f.sent<LeaseRefused>().size() == 1);
+  f.receive(Peer::of(poor.node), NodeFixture::request(poor, 1));
+  CHECK(f.did<Spawn>().size() == 1);
+  f.joins(f.did<Spawn>()[0].worker);
+  CHECK(f.sent<LeaseGranted>().at(0).first == poor.peer());
+  // But not for ever.
+  f.receive(Peer::head(), FindNode{{901, 2}, JobId{6}, cpus(1), {}, {}});
+  f.receive(Peer::of(poor.node), ReturnLease{{901, 1}, false});
+  f.pass(2s);
+  f.receive(Peer::of(greedy.node), NodeFixture::request(greedy, 4));
+  CHECK(f.sent<LeaseRefused>().empty());
 }

@@ -60,8 +60,8 @@ struct Tick {};
 // The user wants to stop now and go on another time.
 struct Interrupted {};
 
-using Event = std::variant<Begin, Capacity, TrialStarted, Reported, TrialEnded, TrialFailed, WorkerLost, NodeLost,
-                           Tick, Interrupted>;
+using Event = std::variant<Begin, Capacity, TrialStarted, Reported, TrialEnded, TrialFailed, WorkerLost, NodeLost, Tick,
+                           Interrupted>;
 
 // ---- actions ----
 

@@ -15,15 +15,17 @@ ErrorInfo differs(const char* what, const std::string& then, const std::string& 
                                              "\nGive the same as then, or choose another name for a new experiment");
 }
 
-std::string rounded(double value) { return Value(std::round(value * 1e6) / 1e6).text(); }
+std::string rounded(double value) {
+  return Value(std::round(value * 1e6) / 1e6).text();
+}
 
 }  // namespace
 
 Status Experiment::compatible(const ExperimentConfig& config, std::span<const JournalEvent> history) {
   const auto total = config.samples * config.space.grid_size();
   if (config.samples == 0 || config.samples > kTrialsMax || total > kTrialsMax) {
-    return make_error(ErrorKind::kInvalid, "an experiment has 1 to " + std::to_string(kTrialsMax) + " trials, not " +
-                                               std::to_string(total));
+    return make_error(ErrorKind::kInvalid,
+                      "an experiment has 1 to " + std::to_string(kTrialsMax) + " trials, not " + std::to_string(total));
   }
   if (history.empty()) return {};
   const auto* opened = std::get_if<Opened>(&history.front());
@@ -55,10 +57,8 @@ Status Experiment::compatible(const ExperimentConfig& config, std::span<const Jo
 }
 
 Experiment::Experiment(ExperimentConfig config, std::span<const JournalEvent> history)
-    : config_(std::move(config)),
-      generator_(config_.space, config_.samples, config_.seed),
-      scheduler_(config_.scheduler, config_.seed),
-      restored_(!history.empty()) {
+    : config_(std::move(config)), generator_(config_.space, config_.samples, config_.seed),
+      scheduler_(config_.scheduler, config_.seed), restored_(!history.empty()) {
   const auto fits = compatible(config_, history);
   MOBULA_CHECK(fits.ok(), fits.ok() ? "" : fits.error().message);
   for (const auto& event : history) {
@@ -106,7 +106,9 @@ void Experiment::on(const Begin&) {
   accept(std::move(opened), true);
 }
 
-void Experiment::on(const Capacity& event) { config_.slots = event.slots; }
+void Experiment::on(const Capacity& event) {
+  config_.slots = event.slots;
+}
 
 void Experiment::on(const TrialStarted& event) {
   if (!current(event.trial, event.attempt)) return;
@@ -132,8 +134,8 @@ void Experiment::on(const Reported& event) {
     on(TrialFailed{event.trial, event.attempt, std::move(error), true});
     return;
   }
-  TrialReported report{event.trial,   event.attempt,    trial.iteration + 1, event.metrics,
-                       event.unix_ms, event.elapsed_ms, {}};
+  TrialReported report{event.trial, event.attempt, trial.iteration + 1, event.metrics, event.unix_ms, event.elapsed_ms,
+                       {}};
   report.verdict = scheduler_.decide(event.trial, report.iteration, sign() * value);
   accept(report, false);
   ++reports_;
@@ -265,9 +267,7 @@ void Experiment::set_status(std::uint32_t number, TrialStatus status) {
   TrialStatus& held = trials_.at(number).status;
   switch (status) {
     case TrialStatus::kPending: break;  // a death, a failure with attempts left, or a resumed run
-    case TrialStatus::kRunning:
-      MOBULA_CHECK(!finished(held), "a trial that is over does not run again");
-      break;
+    case TrialStatus::kRunning: MOBULA_CHECK(!finished(held), "a trial that is over does not run again"); break;
     case TrialStatus::kStopping:
       MOBULA_CHECK(held == TrialStatus::kRunning, "only a running trial is told to stop");
       break;
@@ -330,8 +330,8 @@ void Experiment::fill_slots() {
     if (trials_.size() >= generator_.total()) break;
     const auto number = static_cast<std::uint32_t>(trials_.size());
     TrialCreated created{number, generator_.params(number), {}};
-    created.directory = trial_directory(config_.trainable, trial_id(config_.prefix, number), number, created.params,
-                                        config_.session);
+    created.directory =
+        trial_directory(config_.trainable, trial_id(config_.prefix, number), number, created.params, config_.session);
     accept(std::move(created), true);
     emit(WriteParams{number});
     launch(number);

@@ -36,12 +36,12 @@ struct ExperimentConfig {
   Scheduler scheduler;
   std::uint64_t samples = 1;
   std::uint64_t seed = 0;
-  std::uint32_t slots = 1;             // trials at once, until a Capacity event says otherwise
-  std::int32_t max_failures = 0;       // attempts more, after user code threw; -1: no bound
-  std::int32_t max_restarts = 3;       // attempts more, after a worker or node died; -1: no bound
-  bool retry_errored = false;          // resume: trials in error too
+  std::uint32_t slots = 1;                           // trials at once, until a Capacity event says otherwise
+  std::int32_t max_failures = 0;                     // attempts more, after user code threw; -1: no bound
+  std::int32_t max_restarts = 3;                     // attempts more, after a worker or node died; -1: no bound
+  bool retry_errored = false;                        // resume: trials in error too
   Duration sync_interval = std::chrono::seconds(1);  // reports may be lost for that long when the machine itself dies
-  std::string prefix;                  // see Opened
+  std::string prefix;                                // see Opened
   std::string session;
 };
 
@@ -50,15 +50,15 @@ struct TrialState {
   std::string id;
   std::string directory;
   TrialStatus status = TrialStatus::kPending;
-  std::uint32_t attempt = 0;           // the newest; 0: none yet
+  std::uint32_t attempt = 0;  // the newest; 0: none yet
   std::int32_t failures = 0;
   std::int32_t restarts = 0;
   Place place;
   std::int64_t iteration = 0;
   std::int64_t elapsed_ms = 0;
-  Metrics last;                        // newest report
-  std::optional<double> best;          // best finite value of the metric, of this attempt
-  Verdict verdict;                     // newest one that compared or stopped
+  Metrics last;                // newest report
+  std::optional<double> best;  // best finite value of the metric, of this attempt
+  Verdict verdict;             // newest one that compared or stopped
   bool has_value = false;
   std::string error;
   friend bool operator==(const TrialState&, const TrialState&) = default;
@@ -132,16 +132,16 @@ class Experiment {
   ExperimentConfig config_;
   Generator generator_;
   TrialScheduler scheduler_;
-  std::vector<TrialState> trials_;           // at most kTrialsMax
-  std::set<std::uint32_t> waiting_;          // made, not over, not running
-  std::set<std::uint32_t> active_;           // an attempt is on its way or running
-  bool restored_ = false;                    // the journal was not empty
+  std::vector<TrialState> trials_;   // at most kTrialsMax
+  std::set<std::uint32_t> waiting_;  // made, not over, not running
+  std::set<std::uint32_t> active_;   // an attempt is on its way or running
+  bool restored_ = false;            // the journal was not empty
   bool begun_ = false;
   bool done_ = false;
   Instant now_;
   Instant sync_due_ = Instant::never();
   std::uint64_t reports_ = 0, restarts_ = 0, ignored_ = 0;
-  std::vector<Action>* actions_ = nullptr;   // only inside step()
+  std::vector<Action>* actions_ = nullptr;  // only inside step()
 };
 
 }  // namespace mobula::tune

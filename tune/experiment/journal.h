@@ -26,16 +26,16 @@ namespace mobula::tune {
 
 // "opened": always the first line; what must not change when the run is resumed.
 struct Opened {
-  std::string name;         // of the experiment
-  std::string trainable;    // name of the user's function
+  std::string name;       // of the experiment
+  std::string trainable;  // name of the user's function
   std::string metric;
   Mode mode = Mode::kMax;
   std::uint64_t seed = 0;
   std::uint64_t samples = 0;
-  std::string space;        // Space::describe()
-  std::string scheduler;    // describe(Scheduler)
-  std::string prefix;       // five hex digits: trial ids are "<prefix>_00007"
-  std::string session;      // date of the start, for names of folders
+  std::string space;      // Space::describe()
+  std::string scheduler;  // describe(Scheduler)
+  std::string prefix;     // five hex digits: trial ids are "<prefix>_00007"
+  std::string session;    // date of the start, for names of folders
   friend bool operator==(const Opened&, const Opened&) = default;
 };
 
@@ -49,14 +49,14 @@ struct Resumed {
 struct TrialCreated {
   std::uint32_t trial = 0;
   Params params;
-  std::string directory;    // of the trial, inside the experiment's
+  std::string directory;  // of the trial, inside the experiment's
   friend bool operator==(const TrialCreated&, const TrialCreated&) = default;
 };
 
 // Where an attempt of a trial runs.
 struct Place {
-  std::string node;         // node id, hex
-  std::string address;      // of the node
+  std::string node;     // node id, hex
+  std::string address;  // of the node
   std::string host;
   std::int64_t pid = 0;
   friend bool operator==(const Place&, const Place&) = default;
@@ -73,7 +73,7 @@ struct TrialLaunched {
 struct TrialReported {
   std::uint32_t trial = 0;
   std::uint32_t attempt = 0;
-  std::int64_t iteration = 0;   // from 1
+  std::int64_t iteration = 0;  // from 1
   Metrics metrics;
   std::int64_t unix_ms = 0;     // when, by the worker's clock
   std::int64_t elapsed_ms = 0;  // since the attempt began

@@ -72,12 +72,18 @@ TrialNews ReportChannel::exchange(const TrialAnswer& answer) {
 TrialHostBase::TrialHostBase(TrialSetup setup)
     : setup_(std::move(setup)), channel_(std::make_shared<ReportChannel>(where_it_runs())) {}
 
-TrialNews TrialHostBase::exchange(const TrialAnswer& answer) { return channel_->exchange(answer); }
+TrialNews TrialHostBase::exchange(const TrialAnswer& answer) {
+  return channel_->exchange(answer);
+}
 
-void TrialHostBase::close() { channel_->close(); }
+void TrialHostBase::close() {
+  channel_->close();
+}
 
 }  // namespace detail
 
-bool Trial::report(const Metrics& metrics) { return channel_->report(metrics); }
+bool Trial::report(const Metrics& metrics) {
+  return channel_->report(metrics);
+}
 
 }  // namespace mobula::tune

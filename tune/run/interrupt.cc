@@ -7,7 +7,9 @@ namespace {
 
 volatile std::sig_atomic_t interrupt_seen = 0;
 
-extern "C" void mobula_tune_interrupt(int) { interrupt_seen = 1; }
+extern "C" void mobula_tune_interrupt(int) {
+  interrupt_seen = 1;
+}
 
 }  // namespace
 
@@ -31,6 +33,8 @@ InterruptGuard::~InterruptGuard() {
   }
 }
 
-bool InterruptGuard::interrupted() { return interrupt_seen != 0; }
+bool InterruptGuard::interrupted() {
+  return interrupt_seen != 0;
+}
 
 }  // namespace mobula::tune

@@ -1,9 +1,9 @@
 #include "tune/run/journal_file.h"
 
-#include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <cerrno>
 
 #include <string>
 #include <string_view>

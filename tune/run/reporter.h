@@ -35,9 +35,9 @@ class Reporter {
 
   Display display_;
   const ExperimentConfig& config_;
-  std::size_t drawn_ = 0;      // lines of the table on the screen
+  std::size_t drawn_ = 0;  // lines of the table on the screen
   bool cursor_hidden_ = false;
-  std::string note_;           // the newest event worth a line under the table
+  std::string note_;  // the newest event worth a line under the table
   std::chrono::steady_clock::time_point next_draw_{};
 };
 

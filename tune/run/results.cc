@@ -39,7 +39,9 @@ Json to_json(const Value& value) {
   return std::visit([](const auto& held) -> Json { return held; }, value.data());  // a NaN is dumped as null
 }
 
-std::string dump(const Json& json, int indent) { return json.dump(indent, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json& json, int indent) {
+  return json.dump(indent, ' ', false, Json::error_handler_t::replace);
+}
 
 std::string csv_cell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;

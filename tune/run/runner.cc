@@ -23,9 +23,9 @@ namespace {
 
 using Ref = ObjectRef<TrialNews>;
 
-constexpr auto kPollEvery = std::chrono::milliseconds(100);      // interrupts, the table, the clock
+constexpr auto kPollEvery = std::chrono::milliseconds(100);  // interrupts, the table, the clock
 constexpr auto kCapacityEvery = std::chrono::seconds(2);
-constexpr std::size_t kErrorBytesMax = std::size_t{16} << 10;   // of an error's text in the journal
+constexpr std::size_t kErrorBytesMax = std::size_t{16} << 10;  // of an error's text in the journal
 constexpr std::uint32_t kSlotsMax = 10'000;
 
 [[noreturn]] void refuse(std::string message) {
@@ -45,7 +45,9 @@ struct Running {
 };
 
 // How often `need` fits into `have`; without a need, as often as one likes.
-double times(double have, double need) { return need > 0 ? std::floor(have / need + 1e-9) : HUGE_VAL; }
+double times(double have, double need) {
+  return need > 0 ? std::floor(have / need + 1e-9) : HUGE_VAL;
+}
 
 double room_on(const NodeInfo& node, const mobula::Options& needs) {
   double room = times(node.cpus, needs.cpus.value_or(1));
@@ -89,14 +91,10 @@ ExperimentConfig config_of(const RunOptions& options, const std::string& trainab
 class Runner {
  public:
   Runner(RunOptions options, const std::string& trainable, const Launch& launch)
-      : options_(std::move(options)),
-        launch_(launch),
-        place_(checked_place(options_, trainable)),
-        journal_(place_.folder / "journal.jsonl"),
-        files_(place_.folder),
+      : options_(std::move(options)), launch_(launch), place_(checked_place(options_, trainable)),
+        journal_(place_.folder / "journal.jsonl"), files_(place_.folder),
         config_(config_of(options_, trainable, place_)),
-        machine_(checked(config_, journal_.history()), journal_.history()),
-        reporter_(options_.display, config_) {
+        machine_(checked(config_, journal_.history()), journal_.history()), reporter_(options_.display, config_) {
     options_.trial.cpus = options_.trial.cpus.value_or(1);  // held for life, so that trials do not crowd a node
     options_.trial.max_concurrency = 2;                     // run() and exchange()
     options_.trial.max_restarts = 0;                        // the experiment starts trials anew, nobody else
@@ -280,7 +278,10 @@ class Runner {
   }
 
   void fail(std::uint32_t trial, std::uint32_t attempt, const Error& error) {
-    const std::string text = std::string(error.what()).substr(0, kErrorBytesMax);
+    // Without the name of the call, which is ours and says nothing to the user.
+    ErrorInfo info = error.info();
+    info.task.clear();
+    const std::string text = std::string(Error(std::move(info)).what()).substr(0, kErrorBytesMax);
     switch (error.kind()) {
       case ErrorKind::kRuntimeStopped: throw error;
       case ErrorKind::kTaskFailed: push(TrialFailed{trial, attempt, text, false}); break;
@@ -328,8 +329,8 @@ class Runner {
   ExperimentConfig config_;
   Experiment machine_;
   Reporter reporter_;
-  std::deque<Event> events_;                     // at most a few for each running trial
-  std::map<std::uint32_t, Running> running_;     // as many as there are slots
+  std::deque<Event> events_;                  // at most a few for each running trial
+  std::map<std::uint32_t, Running> running_;  // as many as there are slots
   Instant capacity_due_;
   bool interrupted_ = false;
 };

@@ -13,7 +13,9 @@ namespace {
 constexpr std::size_t kParameterWidthMin = 12;
 constexpr std::size_t kMetricColumnsMax = 3;
 
-bool starts_letter(char byte) { return (static_cast<unsigned char>(byte) & 0xc0) != 0x80; }
+bool starts_letter(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xc0) != 0x80;
+}
 
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), starts_letter));
@@ -102,7 +104,9 @@ std::string short_text(const NamedValues& values) {
   return text;
 }
 
-std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+std::string first_line(const std::string& text) {
+  return text.substr(0, text.find('\n'));
+}
 
 std::string fit(const std::string& text, std::size_t width) {
   if (width_of(text) <= width) return text;
@@ -116,7 +120,9 @@ std::string fit(const std::string& text, std::size_t width) {
   return text.substr(0, end) + std::string("...").substr(0, std::min<std::size_t>(3, width));
 }
 
-std::string node_name(const Place& place) { return place.address.empty() ? place.node.substr(0, 8) : place.address; }
+std::string node_name(const Place& place) {
+  return place.address.empty() ? place.node.substr(0, 8) : place.address;
+}
 
 std::string render_counts(const Experiment& experiment) {
   const ExperimentStats stats = experiment.stats();

@@ -42,7 +42,7 @@ class AshaScheduler {
  private:
   struct Rung {
     double milestone = 0;
-    std::vector<double> sorted;                 // recorded values; one a trial, so bounded by the trials
+    std::vector<double> sorted;  // recorded values; one a trial, so bounded by the trials
     std::map<std::uint32_t, double> by_trial;
   };
 

@@ -11,8 +11,8 @@ namespace {
 
 double draw_real(double low, double high, bool log, Rng& rng) {
   const double unit = rng.unit();
-  const double value = log ? std::exp(std::log(low) + unit * (std::log(high) - std::log(low)))
-                           : low + unit * (high - low);
+  const double value =
+      log ? std::exp(std::log(low) + unit * (std::log(high) - std::log(low))) : low + unit * (high - low);
   // Rounding may reach or pass a bound.
   return std::clamp(value, low, std::nextafter(high, low));
 }
@@ -55,7 +55,9 @@ struct Sample {
 
 }  // namespace
 
-Value sample(const Domain& domain, Rng& rng) { return std::visit(Sample{rng}, domain); }
+Value sample(const Domain& domain, Rng& rng) {
+  return std::visit(Sample{rng}, domain);
+}
 
 Generator::Generator(Space space, std::size_t samples, std::uint64_t seed)
     : space_(std::move(space)), samples_(samples), grid_size_(space_.grid_size()), seed_(seed) {}

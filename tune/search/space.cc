@@ -9,7 +9,9 @@
 namespace mobula::tune {
 namespace {
 
-[[noreturn]] void refuse(const std::string& text) { throw_error(make_error(ErrorKind::kInvalid, text)); }
+[[noreturn]] void refuse(const std::string& text) {
+  throw_error(make_error(ErrorKind::kInvalid, text));
+}
 
 Domain real_range(const char* name, RealRange range) {
   const std::string text = describe(Domain(range));
@@ -65,17 +67,27 @@ struct Describe {
 
 }  // namespace
 
-Domain uniform(double low, double high) { return real_range("uniform", {low, high, 0, false}); }
-Domain quniform(double low, double high, double step) { return real_range("quniform", {low, high, step, false}); }
-Domain loguniform(double low, double high) { return real_range("loguniform", {low, high, 0, true}); }
+Domain uniform(double low, double high) {
+  return real_range("uniform", {low, high, 0, false});
+}
+Domain quniform(double low, double high, double step) {
+  return real_range("quniform", {low, high, step, false});
+}
+Domain loguniform(double low, double high) {
+  return real_range("loguniform", {low, high, 0, true});
+}
 Domain qloguniform(double low, double high, double step) {
   return real_range("qloguniform", {low, high, step, true});
 }
-Domain integers(std::int64_t low, std::int64_t high) { return integer_range({low, high, 1, false}); }
+Domain integers(std::int64_t low, std::int64_t high) {
+  return integer_range({low, high, 1, false});
+}
 Domain qintegers(std::int64_t low, std::int64_t high, std::int64_t step) {
   return integer_range({low, high, step, false});
 }
-Domain logintegers(std::int64_t low, std::int64_t high) { return integer_range({low, high, 1, true}); }
+Domain logintegers(std::int64_t low, std::int64_t high) {
+  return integer_range({low, high, 1, true});
+}
 
 Domain choice(std::vector<Value> values) {
   if (values.empty()) refuse("choice(): needs at least one value");
@@ -87,7 +99,9 @@ Domain grid(std::vector<Value> values) {
   return Grid{std::move(values)};
 }
 
-std::string describe(const Domain& domain) { return std::visit(Describe{}, domain); }
+std::string describe(const Domain& domain) {
+  return std::visit(Describe{}, domain);
+}
 
 Space::Space(std::initializer_list<Entry> entries) {
   for (const auto& entry : entries) add(entry.name, entry.domain);

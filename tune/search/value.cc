@@ -58,8 +58,8 @@ std::string Value::text() const {
 std::int64_t Value::as_integer(std::string_view name) const {
   if (const auto* integer = std::get_if<std::int64_t>(&data_)) return *integer;
   // 2^63 itself does not fit; every double below it that is whole does.
-  if (const auto* real = std::get_if<double>(&data_); real != nullptr && *real == std::floor(*real) &&
-                                                      *real >= -0x1.0p63 && *real < 0x1.0p63) {
+  if (const auto* real = std::get_if<double>(&data_);
+      real != nullptr && *real == std::floor(*real) && *real >= -0x1.0p63 && *real < 0x1.0p63) {
     return static_cast<std::int64_t>(*real);
   }
   detail::throw_wrong_type(name, "whole number", text());
@@ -96,8 +96,8 @@ const Value& NamedValues::at(std::string_view name) const {
   if (const Value* value = find(name)) return *value;
   std::string names;
   for (const auto& entry : entries_) names += (names.empty() ? "" : ", ") + entry.first;
-  throw_error(make_error(ErrorKind::kInvalid, "there is no '" + std::string(name) + "'; there is: " +
-                                                  (names.empty() ? std::string("nothing") : names)));
+  throw_error(make_error(ErrorKind::kInvalid, "there is no '" + std::string(name) +
+                                                  "'; there is: " + (names.empty() ? std::string("nothing") : names)));
 }
 
 void NamedValues::set(std::string_view name, Value value) {

@@ -18,15 +18,15 @@ namespace mobula {
 // Everything needed to start the actor, at first and again. Kept by the head.
 struct ActorSpec {
   ActorId actor;
-  ProcessAddress owner;                // its creator: the actor ends with it unless detached
-  CallSpec constructor;                // `resources`: what it holds for life
-  ResourceRequest placement;           // what a node must have free when it is placed (at least `constructor.resources`)
+  ProcessAddress owner;       // its creator: the actor ends with it unless detached
+  CallSpec constructor;       // `resources`: what it holds for life
+  ResourceRequest placement;  // what a node must have free when it is placed (at least `constructor.resources`)
   std::vector<Value> arguments;
-  std::string name;                    // "" : anonymous
+  std::string name;  // "" : anonymous
   std::string name_space;
   bool detached = false;
   bool get_if_exists = false;
-  std::int32_t max_restarts = 0;       // -1: no bound
+  std::int32_t max_restarts = 0;  // -1: no bound
   std::int32_t max_task_retries = 0;
   std::uint32_t max_concurrency = 1;
   std::uint64_t class_fingerprint = 0;
@@ -46,13 +46,13 @@ struct ActorInfo {
   ActorId actor;
   JobId job;
   ActorPhase phase = ActorPhase::kPending;
-  std::uint64_t incarnation = 0;       // 1 for the first start
-  ActorAddress address;                // when alive
+  std::uint64_t incarnation = 0;  // 1 for the first start
+  ActorAddress address;           // when alive
   std::int32_t max_task_retries = 0;
   std::string name;
-  std::string display;                 // the class, for people
+  std::string display;  // the class, for people
   std::uint64_t class_fingerprint = 0;
-  std::optional<ErrorInfo> error;      // why it is dead or restarting
+  std::optional<ErrorInfo> error;  // why it is dead or restarting
   friend bool operator==(const ActorInfo&, const ActorInfo&) = default;
 };
 
@@ -64,8 +64,8 @@ struct CreateActor {
 };
 struct ActorCreated {
   RequestId request;
-  std::optional<ErrorInfo> error;      // name taken, unschedulable, ...
-  ActorInfo info;                      // get_if_exists: may be another actor than the one asked for
+  std::optional<ErrorInfo> error;  // name taken, unschedulable, ...
+  ActorInfo info;                  // get_if_exists: may be another actor than the one asked for
   friend bool operator==(const ActorCreated&, const ActorCreated&) = default;
 };
 
@@ -90,10 +90,10 @@ struct ActorStarted {
   friend bool operator==(const ActorStarted&, const ActorStarted&) = default;
 };
 enum class ActorEnd : std::uint8_t {
-  kNoRoom = 0,          // the node cannot take it: place it elsewhere, no restart is charged
+  kNoRoom = 0,  // the node cannot take it: place it elsewhere, no restart is charged
   kConstructorFailed = 1,
   kProcessDied = 2,
-  kExited = 3,          // on purpose
+  kExited = 3,  // on purpose
   kKilled = 4,
 };
 // node -> head: it did not start, or it ended. Repeated until the head's StopActor or a new StartActor for it arrives.
@@ -108,7 +108,7 @@ struct ActorEnded {
 struct StopActor {
   ActorId actor;
   std::uint64_t incarnation = 0;
-  bool graceful = false;               // let queued calls finish
+  bool graceful = false;  // let queued calls finish
   friend bool operator==(const StopActor&, const StopActor&) = default;
 };
 // node -> worker for a graceful stop.
@@ -121,7 +121,7 @@ struct ExitActor {
 struct KillActor {
   ActorId actor;
   bool no_restart = true;
-  bool graceful = false;               // the last handle went away
+  bool graceful = false;  // the last handle went away
   friend bool operator==(const KillActor&, const KillActor&) = default;
 };
 

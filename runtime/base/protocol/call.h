@@ -17,10 +17,11 @@
 
 namespace mobula {
 
-// Which function. Within one build: (module, offset). Across programs (module empty): symbol, with the fingerprint compared.
+// Which function. Within one build: (module, offset). Across programs (module empty): symbol, with the fingerprint
+// compared.
 struct FunctionKey {
-  std::string module;             // build id in hex
-  std::uint64_t offset = 0;       // of the invoker in its module
+  std::string module;        // build id in hex
+  std::uint64_t offset = 0;  // of the invoker in its module
   std::string symbol;
   std::uint64_t fingerprint = 0;  // structural, of arguments and results
   friend auto operator<=>(const FunctionKey&, const FunctionKey&) = default;
@@ -28,10 +29,10 @@ struct FunctionKey {
 
 // Which kind of worker process: what its zygote is keyed by.
 struct RuntimeKey {
-  std::string executable;         // content hash or build id, in hex
-  NodeId origin;                  // a node that can supply the executable
+  std::string executable;                                        // content hash or build id, in hex
+  NodeId origin;                                                 // a node that can supply the executable
   std::vector<std::pair<std::string, std::string>> environment;  // sorted
-  std::string working_dir;        // content hash of a shipped folder, or empty
+  std::string working_dir;                                       // content hash of a shipped folder, or empty
   friend auto operator<=>(const RuntimeKey&, const RuntimeKey&) = default;
 };
 
@@ -39,7 +40,7 @@ struct RuntimeKey {
 struct CallSpec {
   JobId job;
   FunctionKey function;
-  std::string name;               // for people
+  std::string name;  // for people
   ResourceRequest resources;
   RuntimeKey runtime;
   std::int32_t max_retries = 0;
@@ -69,15 +70,15 @@ using Value = std::variant<InlineValue, StoredValue>;
 
 struct Call {
   TaskId task;
-  std::uint32_t spec = 0;              // number given by DefineSpec on this link
-  std::uint32_t attempt = 0;           // 0 for the first
+  std::uint32_t spec = 0;     // number given by DefineSpec on this link
+  std::uint32_t attempt = 0;  // 0 for the first
   std::uint32_t returns = 1;
-  ObjectId first_return;               // the others follow in sequence; same maker
+  ObjectId first_return;  // the others follow in sequence; same maker
   std::vector<Value> arguments;
   // Actor calls only:
   ActorId actor;
-  std::uint64_t incarnation = 0;       // of the actor, as the caller knows it
-  std::uint64_t sequence = 0;          // 1, 2, 3, ... per caller and incarnation
+  std::uint64_t incarnation = 0;  // of the actor, as the caller knows it
+  std::uint64_t sequence = 0;     // 1, 2, 3, ... per caller and incarnation
   friend bool operator==(const Call&, const Call&) = default;
 };
 
@@ -90,8 +91,8 @@ struct DefineSpec {
 
 // caller -> leased worker, or actor's worker. A repeat of a task that is queued, runs or is done gets the first answer.
 struct PushCalls {
-  LeaseId lease;                       // tasks; zero for actor calls
-  std::uint64_t acknowledged = 0;      // every task of this caller with a smaller sequence is settled: forget its answer
+  LeaseId lease;                   // tasks; zero for actor calls
+  std::uint64_t acknowledged = 0;  // every task of this caller with a smaller sequence is settled: forget its answer
   std::vector<Call> calls;
   friend bool operator==(const PushCalls&, const PushCalls&) = default;
 };
@@ -100,8 +101,8 @@ struct CallResult {
   TaskId task;
   std::uint32_t attempt = 0;
   std::optional<ErrorInfo> error;
-  std::vector<Value> returns;          // when there is no error; in order
-  std::uint64_t run_ns = 0;            // time in user code
+  std::vector<Value> returns;  // when there is no error; in order
+  std::uint64_t run_ns = 0;    // time in user code
   bool cancelled = false;
   friend bool operator==(const CallResult&, const CallResult&) = default;
 };
@@ -127,8 +128,8 @@ struct StealBack {
 // caller -> worker. Before the task is seen it leaves a tombstone. Idempotent.
 struct CancelCall {
   TaskId task;
-  bool force = false;                  // end the process if it does not stop
-  bool recursive = true;               // its children too
+  bool force = false;     // end the process if it does not stop
+  bool recursive = true;  // its children too
   friend bool operator==(const CancelCall&, const CancelCall&) = default;
 };
 

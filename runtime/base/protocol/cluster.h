@@ -33,14 +33,14 @@ struct NodeDescription {
 struct RegisterNode {
   NodeDescription description;
   NodeResources free;
-  std::vector<ActorInfo> actors;        // alive here
-  std::vector<JobId> jobs;              // that have a driver or workers here
+  std::vector<ActorInfo> actors;  // alive here
+  std::vector<JobId> jobs;        // that have a driver or workers here
   friend bool operator==(const RegisterNode&, const RegisterNode&) = default;
 };
 struct NodeRegistered {
   std::uint64_t epoch = 0;
-  std::optional<ErrorInfo> error;       // declared dead earlier: end everything and start anew
-  std::vector<NodeDescription> nodes;   // the others
+  std::optional<ErrorInfo> error;      // declared dead earlier: end everything and start anew
+  std::vector<NodeDescription> nodes;  // the others
   friend bool operator==(const NodeRegistered&, const NodeRegistered&) = default;
 };
 
@@ -54,11 +54,11 @@ struct QueuedShape {
 struct Heartbeat {
   std::uint64_t sequence = 0;
   NodeResources free;
-  std::vector<QueuedShape> queued;      // at most 64 shapes
+  std::vector<QueuedShape> queued;  // at most 64 shapes
   std::uint32_t workers = 0;
-  std::uint64_t store_used = 0;         // bytes
-  std::uint64_t loop_lag_ns = 0;        // worst since the last one
-  std::uint32_t load_permille = 0;      // of the CPUs
+  std::uint64_t store_used = 0;     // bytes
+  std::uint64_t loop_lag_ns = 0;    // worst since the last one
+  std::uint32_t load_permille = 0;  // of the CPUs
   friend bool operator==(const Heartbeat&, const Heartbeat&) = default;
 };
 struct HeartbeatAck {
@@ -70,7 +70,7 @@ struct HeartbeatAck {
 // head -> nodes.
 struct NodesChanged {
   std::vector<NodeDescription> added;
-  std::vector<NodeId> removed;          // dead or left
+  std::vector<NodeId> removed;  // dead or left
   friend bool operator==(const NodesChanged&, const NodesChanged&) = default;
 };
 // node -> head: it leaves on purpose.
@@ -101,11 +101,12 @@ struct LinkKeyGranted {
 };
 // node -> process, with the accepted socket as a descriptor of the frame: authenticate and use it.
 struct LinkAccepted {
-  std::string from;                     // address, for people
+  std::string from;  // address, for people
   friend bool operator==(const LinkAccepted&, const LinkAccepted&) = default;
 };
 
-// ---- jobs ----------------------------------------------------------------------------------------------------------------
+// ---- jobs
+// ----------------------------------------------------------------------------------------------------------------
 
 struct JobDescription {
   JobId job;
@@ -113,8 +114,8 @@ struct JobDescription {
   ProcessAddress driver;
   std::uint64_t pid = 0;
   std::string entrypoint;
-  std::string submission;               // id of `mobula submit`, or empty
-  std::int64_t start_time_ms = 0;       // wall clock, for people
+  std::string submission;          // id of `mobula submit`, or empty
+  std::int64_t start_time_ms = 0;  // wall clock, for people
   friend bool operator==(const JobDescription&, const JobDescription&) = default;
 };
 // node -> head. Idempotent.
@@ -136,11 +137,11 @@ struct EndJob {
 enum class SubmissionPhase : std::uint8_t { kPending = 0, kRunning = 1, kSucceeded = 2, kFailed = 3, kStopped = 4 };
 
 struct SubmissionInfo {
-  std::string submission;               // "job-" and 16 hex digits
+  std::string submission;  // "job-" and 16 hex digits
   SubmissionPhase phase = SubmissionPhase::kPending;
   std::vector<std::string> argv;
   NodeId node;
-  JobId job;                            // once its driver has joined
+  JobId job;  // once its driver has joined
   std::int32_t exit_code = 0;
   std::string message;
   std::int64_t start_time_ms = 0;
@@ -153,8 +154,8 @@ struct SubmitJob {
   std::string submission;
   std::vector<std::string> argv;
   std::vector<std::pair<std::string, std::string>> environment;
-  std::string working_dir;              // content hash of an archive, or empty
-  ResourceRequest resources;            // of the driver itself
+  std::string working_dir;    // content hash of an archive, or empty
+  ResourceRequest resources;  // of the driver itself
   friend bool operator==(const SubmitJob&, const SubmitJob&) = default;
 };
 struct StopSubmission {
@@ -165,7 +166,7 @@ struct StopSubmission {
 struct GetSubmission {
   RequestId request;
   std::string submission;
-  bool wait = false;                    // answer when it has ended
+  bool wait = false;  // answer when it has ended
   friend bool operator==(const GetSubmission&, const GetSubmission&) = default;
 };
 struct SubmissionReply {
@@ -192,12 +193,13 @@ struct DriverStatus {
   friend bool operator==(const DriverStatus&, const DriverStatus&) = default;
 };
 
-// ---- shipped content (executables, working folders) --------------------------------------------------------------------------
+// ---- shipped content (executables, working folders)
+// --------------------------------------------------------------------------
 
 // client -> head, chunk by chunk in order; the last one completes it after its SHA-256 was checked. Idempotent.
 struct PutContent {
   RequestId request;
-  std::string hash;                     // 64 hex digits
+  std::string hash;  // 64 hex digits
   std::uint64_t total = 0;
   std::uint64_t offset = 0;
   Bytes bytes;
@@ -206,7 +208,7 @@ struct PutContent {
 struct ContentStored {
   RequestId request;
   std::optional<ErrorInfo> error;
-  std::uint64_t have = 0;               // bytes so far; `total` when it was there already
+  std::uint64_t have = 0;  // bytes so far; `total` when it was there already
   friend bool operator==(const ContentStored&, const ContentStored&) = default;
 };
 // node -> head.
@@ -225,7 +227,8 @@ struct ContentChunk {
   friend bool operator==(const ContentChunk&, const ContentChunk&) = default;
 };
 
-// ---- logs ------------------------------------------------------------------------------------------------------------------
+// ---- logs
+// ------------------------------------------------------------------------------------------------------------------
 
 // node -> (node ->) driver.
 struct LogLines {
@@ -233,16 +236,16 @@ struct LogLines {
   ProcessId worker;
   std::uint64_t pid = 0;
   NodeId node;
-  std::string name;                     // of the actor or task, for the prefix
+  std::string name;  // of the actor or task, for the prefix
   bool error_stream = false;
   std::vector<std::string> lines;
-  std::uint64_t dropped = 0;            // lines not sent, rate limit
+  std::uint64_t dropped = 0;  // lines not sent, rate limit
   friend bool operator==(const LogLines&, const LogLines&) = default;
 };
 // client -> head -> node. Answered by LogChunk; with `follow` again when there is more.
 struct ReadLog {
   RequestId request;
-  std::string entity;                   // id of a worker, actor, job, submission or node
+  std::string entity;  // id of a worker, actor, job, submission or node
   std::uint64_t offset = 0;
   bool follow = false;
   friend bool operator==(const ReadLog&, const ReadLog&) = default;
@@ -250,13 +253,14 @@ struct ReadLog {
 struct LogChunk {
   RequestId request;
   std::optional<ErrorInfo> error;
-  std::uint64_t offset = 0;             // where the next read goes on
+  std::uint64_t offset = 0;  // where the next read goes on
   Bytes bytes;
-  bool end = false;                     // nothing more will come
+  bool end = false;  // nothing more will come
   friend bool operator==(const LogChunk&, const LogChunk&) = default;
 };
 
-// ---- questions ----------------------------------------------------------------------------------------------------------------
+// ---- questions
+// ----------------------------------------------------------------------------------------------------------------
 
 enum class QueryKind : std::uint8_t {
   kStatus = 0,
@@ -266,9 +270,9 @@ enum class QueryKind : std::uint8_t {
   kTasks = 4,
   kObjects = 5,
   kJobs = 6,
-  kExplain = 7,   // `target`: why does this task, lease or actor not run?
-  kKill = 8,      // `target`: actor, worker or job to end
-  kStop = 9,      // the daemon ends itself; head: `target` "all" ends every node too
+  kExplain = 7,  // `target`: why does this task, lease or actor not run?
+  kKill = 8,     // `target`: actor, worker or job to end
+  kStop = 9,     // the daemon ends itself; head: `target` "all" ends every node too
   kDoctor = 10,
 };
 
@@ -277,7 +281,7 @@ struct Query {
   RequestId request;
   QueryKind kind = QueryKind::kStatus;
   std::string target;
-  std::uint32_t limit = 10000;          // rows
+  std::uint32_t limit = 10000;  // rows
   friend bool operator==(const Query&, const Query&) = default;
 };
 struct QueryReply {
@@ -285,7 +289,7 @@ struct QueryReply {
   std::optional<ErrorInfo> error;
   std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> notes;       // nodes that did not answer in time, rows cut, ...
+  std::vector<std::string> notes;  // nodes that did not answer in time, rows cut, ...
   friend bool operator==(const QueryReply&, const QueryReply&) = default;
 };
 

@@ -19,18 +19,18 @@ inline constexpr std::uint32_t kProtocolMajor = 1;
 enum class Role : std::uint8_t {
   kHead = 0,
   kNode = 1,
-  kDriver = 2,   // a process that submits a job
-  kWorker = 3,   // a process started by a node daemon
-  kClient = 4,   // the command line
-  kViewer = 5,   // the command line, read only
+  kDriver = 2,  // a process that submits a job
+  kWorker = 3,  // a process started by a node daemon
+  kClient = 4,  // the command line
+  kViewer = 5,  // the command line, read only
 };
 
 struct Hello {
   std::uint32_t protocol = kProtocolMajor;
   Role role = Role::kClient;
-  Peer from;                          // who it is
-  ClusterId cluster;                  // zero: "whatever you are"
-  JobId job;                          // drivers and workers
+  Peer from;          // who it is
+  ClusterId cluster;  // zero: "whatever you are"
+  JobId job;          // drivers and workers
   std::uint64_t pid = 0;
   std::string build;                  // version text
   std::vector<std::string> features;  // named abilities, sorted
@@ -43,18 +43,18 @@ struct Hello {
 
 struct HelloReply {
   std::uint32_t protocol = kProtocolMajor;
-  std::optional<ErrorInfo> error;     // refused: the link closes after this
+  std::optional<ErrorInfo> error;  // refused: the link closes after this
   Peer from;
   ClusterId cluster;
-  std::uint64_t epoch = 0;            // of the head, as far as known
+  std::uint64_t epoch = 0;  // of the head, as far as known
   std::string build;
   std::vector<std::string> features;
-  NodeId node;                        // processes: the node they are on
-  Endpoint endpoint;                  // of the answering daemon
-  std::string session;                // processes: the node's session folder
-  std::vector<std::uint8_t> link_key; // processes: the 32-byte key of their job's links
-  std::uint64_t store_capacity = 0;   // bytes
-  std::uint32_t node_cpus = 0;        // whole CPUs of the node, rounded up
+  NodeId node;                         // processes: the node they are on
+  Endpoint endpoint;                   // of the answering daemon
+  std::string session;                 // processes: the node's session folder
+  std::vector<std::uint8_t> link_key;  // processes: the 32-byte key of their job's links
+  std::uint64_t store_capacity = 0;    // bytes
+  std::uint32_t node_cpus = 0;         // whole CPUs of the node, rounded up
   friend bool operator==(const HelloReply&, const HelloReply&) = default;
 };
 

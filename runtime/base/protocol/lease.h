@@ -22,9 +22,9 @@ struct RequestLease {
   ProcessAddress caller;
   ResourceRequest request;
   RuntimeKey runtime;
-  std::string name;                                     // of a task waiting for it, for people
+  std::string name;                                        // of a task waiting for it, for people
   std::vector<std::pair<NodeId, std::uint64_t>> locality;  // bytes of arguments that are on a node
-  std::uint32_t hops = 0;                               // how often it was passed on
+  std::uint32_t hops = 0;                                  // how often it was passed on
   friend bool operator==(const RequestLease&, const RequestLease&) = default;
 };
 
@@ -53,7 +53,7 @@ struct LeaseMoved {
 // caller -> node, relayed to `LeaseMoved.node`. Before or after the grant; idempotent, leaves a tombstone.
 struct ReturnLease {
   LeaseId lease;
-  bool worker_failed = false;          // the worker must not be used again
+  bool worker_failed = false;  // the worker must not be used again
   friend bool operator==(const ReturnLease&, const ReturnLease&) = default;
 };
 
@@ -89,20 +89,21 @@ struct WorkerUnblocked {
   friend bool operator==(const WorkerUnblocked&, const WorkerUnblocked&) = default;
 };
 
-// node -> head: where else? head -> node: there, or why not.
+// node -> head: where else? Answered by NodeFound: there, or why not; and again by itself once a node has room. While
+// it waits the head shows it to nodes that could serve it (head -> node), so that they call leases back by fair share.
 struct FindNode {
   LeaseId lease;
   JobId job;
   ResourceRequest request;
   std::vector<std::pair<NodeId, std::uint64_t>> locality;
-  std::vector<NodeId> refused;         // offers that were turned down
+  std::vector<NodeId> refused;  // offers that were turned down
   friend bool operator==(const FindNode&, const FindNode&) = default;
 };
 
 struct NodeFound {
   LeaseId lease;
-  NodeId node;                         // zero: none can take it now
-  bool never = false;                  // none ever can: `reasons` say why
+  NodeId node;         // zero: none can take it now
+  bool never = false;  // none ever can: `reasons` say why
   std::vector<std::pair<NodeId, std::string>> reasons;
   friend bool operator==(const NodeFound&, const NodeFound&) = default;
 };
@@ -121,7 +122,7 @@ struct ProbeProcess {
 struct ProcessStatus {
   ProcessId process;
   bool alive = false;
-  ErrorInfo error;                     // how it ended, when known
+  ErrorInfo error;  // how it ended, when known
   friend bool operator==(const ProcessStatus&, const ProcessStatus&) = default;
 };
 

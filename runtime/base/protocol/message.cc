@@ -6,8 +6,10 @@
 namespace mobula {
 namespace {
 
-#define MOBULA_NAME(Type) \
-  const char* operator()(const Type&) const { return #Type; }
+#define MOBULA_NAME(Type)                     \
+  const char* operator()(const Type&) const { \
+    return #Type;                             \
+  }
 
 struct Names {
   // hello.h
@@ -107,7 +109,9 @@ struct Names {
 
 }  // namespace
 
-const char* name_of(const Message& message) { return std::visit(Names{}, message); }
+const char* name_of(const Message& message) {
+  return std::visit(Names{}, message);
+}
 
 Message::Message() = default;
 Message::Message(const Message& other) = default;

@@ -1,4 +1,5 @@
-// Every message there is, and the envelope it travels in. Numbers on the wire are those of the codec, not the order here.
+// Every message there is, and the envelope it travels in. Numbers on the wire are those of the codec, not the order
+// here.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ using AnyMessage = std::variant<
     WatchActor, UnwatchActor, ActorUpdate, FindActor, ActorFound,
     // object.h
     ResolveObjects, ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation,
-    RequestSlab, SlabGranted, SealObject, ReturnSlab, PinObject, ObjectPinned, UnpinObjects, FreeObjects,
-    ChunkRequest, ChunkReply,
+    RequestSlab, SlabGranted, SealObject, ReturnSlab, PinObject, ObjectPinned, UnpinObjects, FreeObjects, ChunkRequest,
+    ChunkReply,
     // cluster.h
     RegisterNode, NodeRegistered, Heartbeat, HeartbeatAck, NodesChanged, NodeLeaves, ResolveNode, NodeResolved,
     RequestLinkKey, LinkKeyGranted, LinkAccepted, RegisterJob, JobFinished, EndJob, SubmitJob, StopSubmission,
@@ -48,8 +49,8 @@ struct Message : AnyMessage {
   ~Message();
 
   template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Message> && !std::is_same_v<std::remove_cvref_t<T>, AnyMessage>)
-  Message(T&& value)  // NOLINT(google-explicit-constructor): a message is one of its alternatives
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Message> && !std::is_same_v<std::remove_cvref_t<T>, AnyMessage>)
+      Message(T&& value)  // NOLINT(google-explicit-constructor): a message is one of its alternatives
       : AnyMessage(std::in_place_type<std::remove_cvref_t<T>>, std::forward<T>(value)) {}
 
   friend bool operator==(const Message& a, const Message& b);
@@ -59,8 +60,8 @@ struct Message : AnyMessage {
 struct Envelope {
   Peer from;
   Peer to;
-  std::uint64_t cause = 0;   // the event that led to it, for logs and stories
-  std::uint64_t epoch = 0;   // of the head, as the sender knows it; 0 when it does not matter
+  std::uint64_t cause = 0;  // the event that led to it, for logs and stories
+  std::uint64_t epoch = 0;  // of the head, as the sender knows it; 0 when it does not matter
   Message message;
 
   friend bool operator==(const Envelope& a, const Envelope& b);

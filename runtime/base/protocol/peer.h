@@ -10,7 +10,7 @@
 namespace mobula {
 
 enum class PeerKind : std::uint8_t {
-  kNone = 0,     // the other end of the link
+  kNone = 0,  // the other end of the link
   kHead = 1,
   kNode = 2,     // id: NodeId
   kProcess = 3,  // id: ProcessId; node: where it lives, for routing

@@ -16,6 +16,8 @@ struct Keys {
 
 }  // namespace
 
-std::string key_of(const Record& record) { return std::visit(Keys{}, record); }
+std::string key_of(const Record& record) {
+  return std::visit(Keys{}, record);
+}
 
 }  // namespace mobula

@@ -17,8 +17,8 @@ inline constexpr std::uint32_t kStoreSchema = 1;
 struct ClusterRecord {
   std::uint32_t schema = kStoreSchema;
   ClusterId cluster;
-  std::uint64_t epoch = 0;              // of the last head that started; each start adds one
-  Endpoint listen;                      // taken again at a restart
+  std::uint64_t epoch = 0;  // of the last head that started; each start adds one
+  Endpoint listen;          // taken again at a restart
   Endpoint advertised;
   friend bool operator==(const ClusterRecord&, const ClusterRecord&) = default;
 };
@@ -32,7 +32,7 @@ struct NodeRecord {
 struct ActorRecord {
   ActorSpec spec;
   ActorInfo info;
-  RequestId request;                    // that created it, so that a repeat gets the same answer
+  RequestId request;  // that created it, so that a repeat gets the same answer
   std::int32_t restarts = 0;
   friend bool operator==(const ActorRecord&, const ActorRecord&) = default;
 };
@@ -53,8 +53,8 @@ struct SubmissionRecord {
 using Record = std::variant<ClusterRecord, NodeRecord, ActorRecord, JobRecord, SubmissionRecord>;
 
 struct EraseRecord {
-  std::uint8_t kind = 0;                // index in Record
-  std::string key;                      // as key_of gives it
+  std::uint8_t kind = 0;  // index in Record
+  std::string key;        // as key_of gives it
   friend bool operator==(const EraseRecord&, const EraseRecord&) = default;
 };
 

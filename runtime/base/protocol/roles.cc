@@ -68,7 +68,7 @@ constexpr std::array kTable = {
     row<AssignWorker>(    kNobody,                kNobody,                     kNode),
     row<WorkerBlocked>(   kNobody,                kWorker,                     kNobody),
     row<WorkerUnblocked>( kNobody,                kWorker,                     kNobody),
-    row<FindNode>(        kNode,                  kNobody,                     kNobody),
+    row<FindNode>(        kNode,                  kHead,                       kNobody),
     row<NodeFound>(       kNobody,                kHead,                       kNobody),
     row<LeaseRefused>(    kNobody,                kNode,                       kNobody),
     row<ProbeProcess>(    kNobody,                kNode | kProcess,            kNobody),
@@ -158,41 +158,35 @@ static_assert(complete(), "a message has no row, or two");
 constexpr Roles senders(std::size_t message, Receiver receiver) {
   const Row& entry = kByMessage[message];
   switch (receiver) {
-    case Receiver::kHead:
-      return entry.to_head;
-    case Receiver::kNode:
-      return entry.to_node;
-    case Receiver::kProcess:
-      return entry.to_process;
-    case Receiver::kClient:
-      return entry.to_client;
+    case Receiver::kHead: return entry.to_head;
+    case Receiver::kNode: return entry.to_node;
+    case Receiver::kProcess: return entry.to_process;
+    case Receiver::kClient: return entry.to_client;
   }
   return kNobody;
 }
 
 // What this very message asks for: a viewer and a process may look but not end things.
-constexpr bool changes_something(QueryKind kind) { return kind == QueryKind::kKill || kind == QueryKind::kStop; }
+constexpr bool changes_something(QueryKind kind) {
+  return kind == QueryKind::kKill || kind == QueryKind::kStop;
+}
 
 Roles allowed(const Message& message, Receiver receiver) {
   const Roles roles = senders(message.index(), receiver);
   const auto* query = std::get_if<Query>(&message);
-  if (query != nullptr && changes_something(query->kind)) return roles.without(Role::kViewer).without(Role::kDriver).without(Role::kWorker);
+  if (query != nullptr && changes_something(query->kind))
+    return roles.without(Role::kViewer).without(Role::kDriver).without(Role::kWorker);
   return roles;
 }
 
 // The roles that whoever `peer` names can have.
 constexpr Roles roles_of(PeerKind peer) {
   switch (peer) {
-    case PeerKind::kNone:
-      return kNobody;
-    case PeerKind::kHead:
-      return kHead;
-    case PeerKind::kNode:
-      return kNode;
-    case PeerKind::kProcess:
-      return kProcess;
-    case PeerKind::kClient:
-      return kReader;
+    case PeerKind::kNone: return kNobody;
+    case PeerKind::kHead: return kHead;
+    case PeerKind::kNode: return kNode;
+    case PeerKind::kProcess: return kProcess;
+    case PeerKind::kClient: return kReader;
   }
   return kNobody;
 }
@@ -207,25 +201,24 @@ constexpr Roles relayed_by(Role link, Receiver self) {
 
 constexpr Receiver receiver_of(PeerKind to, Receiver self) {
   switch (to) {
-    case PeerKind::kNone:
-      return self;
-    case PeerKind::kHead:
-      return Receiver::kHead;
-    case PeerKind::kNode:
-      return Receiver::kNode;
-    case PeerKind::kProcess:
-      return Receiver::kProcess;
-    case PeerKind::kClient:
-      return Receiver::kClient;
+    case PeerKind::kNone: return self;
+    case PeerKind::kHead: return Receiver::kHead;
+    case PeerKind::kNode: return Receiver::kNode;
+    case PeerKind::kProcess: return Receiver::kProcess;
+    case PeerKind::kClient: return Receiver::kClient;
   }
   return self;
 }
 
 }  // namespace
 
-Roles senders_of(const Message& message, Receiver receiver) { return senders(message.index(), receiver); }
+Roles senders_of(const Message& message, Receiver receiver) {
+  return senders(message.index(), receiver);
+}
 
-bool may_send(Role role, Receiver receiver, const Message& message) { return allowed(message, receiver).has(role); }
+bool may_send(Role role, Receiver receiver, const Message& message) {
+  return allowed(message, receiver).has(role);
+}
 
 bool may_pass(Role link, const Peer& peer, Receiver self, const Envelope& envelope) {
   const Receiver receiver = receiver_of(envelope.to.kind, self);

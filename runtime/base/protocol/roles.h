@@ -1,5 +1,6 @@
 // Which role may send which message to which kind of receiver: one table, so that a stolen or mistaken client key
-// cannot pose as a node. Every receiver asks it before it looks into a message; what is not allowed is refused and logged.
+// cannot pose as a node. Every receiver asks it before it looks into a message; what is not allowed is refused and
+// logged.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,7 @@ class Roles {
   friend constexpr bool operator==(Roles, Roles) = default;
 
  private:
-  static constexpr std::uint8_t bit(Role role) {
-    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(role));
-  }
+  static constexpr std::uint8_t bit(Role role) { return static_cast<std::uint8_t>(1U << static_cast<unsigned>(role)); }
   std::uint8_t bits_ = 0;
 };
 

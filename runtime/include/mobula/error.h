@@ -13,19 +13,19 @@ namespace mobula {
 
 // Numbers travel on the wire: they only grow, and a retired one is never given out again.
 enum class ErrorKind : std::uint16_t {
-  kTaskFailed = 1,         // user code threw
-  kWorkerDied = 2,         // the process that ran it ended
-  kActorDied = 3,          // the actor is gone for good
-  kActorUnavailable = 4,   // the actor is being restarted or cannot be reached; the call was not retried
-  kObjectLost = 5,         // the last copy is gone and cannot be made again
-  kOwnerDied = 6,          // the process that owned the object is gone
+  kTaskFailed = 1,        // user code threw
+  kWorkerDied = 2,        // the process that ran it ended
+  kActorDied = 3,         // the actor is gone for good
+  kActorUnavailable = 4,  // the actor is being restarted or cannot be reached; the call was not retried
+  kObjectLost = 5,        // the last copy is gone and cannot be made again
+  kOwnerDied = 6,         // the process that owned the object is gone
   kCancelled = 7,
   kTimeout = 8,
-  kUnschedulable = 9,      // can never fit; the message says why, per node
+  kUnschedulable = 9,  // can never fit; the message says why, per node
   kOutOfMemory = 10,
   kStoreFull = 11,
   kOutOfDisk = 12,
-  kOverloaded = 13,        // a bounded queue is full; try again later
+  kOverloaded = 13,  // a bounded queue is full; try again later
   kGpuOutOfMemory = 14,
   kGpuLost = 15,
   kGpuBusy = 16,
@@ -33,22 +33,22 @@ enum class ErrorKind : std::uint16_t {
   kSignatureMismatch = 18,
   kUnknownFunction = 19,
   kUnauthenticated = 20,
-  kUnreachable = 21,       // the cluster, a node or the head cannot be reached
-  kInvalid = 22,           // the request itself makes no sense; the message says what to change
-  kRuntimeStopped = 23,    // the Runtime has left its scope
+  kUnreachable = 21,     // the cluster, a node or the head cannot be reached
+  kInvalid = 22,         // the request itself makes no sense; the message says what to change
+  kRuntimeStopped = 23,  // the Runtime has left its scope
 };
 
 // An error as it travels and is stored. A value.
 struct ErrorInfo {
   ErrorKind kind = ErrorKind::kInvalid;
-  std::string message;   // one or more lines; says what to do where something can be done
-  std::string type;      // kTaskFailed: the demangled type of the user's exception
-  std::string task;      // name of the task, method or actor, if any
-  NodeId node;           // where it happened, if known
+  std::string message;  // one or more lines; says what to do where something can be done
+  std::string type;     // kTaskFailed: the demangled type of the user's exception
+  std::string task;     // name of the task, method or actor, if any
+  NodeId node;          // where it happened, if known
   std::uint32_t pid = 0;
-  std::int32_t signal = 0;  // kWorkerDied: the signal that ended it, or 0
+  std::int32_t signal = 0;     // kWorkerDied: the signal that ended it, or 0
   std::int32_t exit_code = 0;  // kWorkerDied: the exit status if it exited
-  std::string log_tail;  // the last lines the process wrote
+  std::string log_tail;        // the last lines the process wrote
 
   friend bool operator==(const ErrorInfo&, const ErrorInfo&) = default;
 };

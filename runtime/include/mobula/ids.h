@@ -61,7 +61,9 @@ struct ObjectLocator {
 };
 
 // The process that owns `id`.
-constexpr ProcessId owner_of(ObjectId id) { return ProcessId{id.maker}; }
+constexpr ProcessId owner_of(ObjectId id) {
+  return ProcessId{id.maker};
+}
 
 // 16 hex digits.
 MOBULA_API std::string to_string_hex(std::uint64_t value);

@@ -22,7 +22,9 @@ int main_of_worker(int argc, char** argv, char** /*environment*/) {
 }
 
 // In libmobula.so this is before the initialisers of every library that stands on it.
-[[gnu::constructor]] void take_mark() { mobula::process::adopt_worker_mark(); }
+[[gnu::constructor]] void take_mark() {
+  mobula::process::adopt_worker_mark();
+}
 
 }  // namespace
 

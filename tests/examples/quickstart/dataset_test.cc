@@ -64,8 +64,7 @@ TEST_CASE("files that are no such data are refused in words") {
        {std::string(), std::string("junk"), word(0x801) + word(2), kImageMagic + word(2) + word(2) + word(3) + "abc",
         kImageMagic + word(2) + word(2) + word(3) + "abcdefghijklm", kImageMagic + word(0) + word(2) + word(3),
         kImageMagic + word(0xffffffff) + word(0xffffffff) + word(3),
-        kImageMagic + word(900000) + word(900000) + word(3),
-        kImageMagic + word(1) + word(2) + word(3) + "abcdef"}) {
+        kImageMagic + word(900000) + word(900000) + word(3), kImageMagic + word(1) + word(2) + word(3) + "abcdef"}) {
     folder.write("train-images-idx3-ubyte.gz", images);
     CHECK_THROWS_AS(read_dataset(folder.path(), "train"), std::runtime_error);
   }

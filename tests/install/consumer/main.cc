@@ -1,6 +1,8 @@
 #include <mobula/mobula.h>
 
-int plus(int a, int b) { return a + b; }
+int plus(int a, int b) {
+  return a + b;
+}
 
 int main(int argc, char** argv) {
   mobula::Runtime runtime = mobula::init(argc, argv);

@@ -14,4 +14,6 @@ const Blocked blocked;
 
 }  // namespace
 
-int main() { return 99; }
+int main() {
+  return 99;
+}

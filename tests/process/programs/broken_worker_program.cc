@@ -19,4 +19,6 @@ const Broken broken;
 
 }  // namespace
 
-int main() { return 99; }
+int main() {
+  return 99;
+}

@@ -109,8 +109,9 @@ inline std::string respond(const std::string& verb, const std::string& rest) {
   return "what?";
 }
 
-
-inline void note_initialised() { ++initialisations; }
+inline void note_initialised() {
+  ++initialisations;
+}
 
 inline int obey(int control_fd) {
   for (std::string line; read_line(control_fd, line);) {

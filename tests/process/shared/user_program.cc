@@ -7,7 +7,9 @@ extern "C" bool mobula_test_is_worker();
 
 namespace {
 
-int seven() { return 7; }
+int seven() {
+  return 7;
+}
 
 struct Initialised {
   Initialised() {

@@ -35,4 +35,6 @@ void mobula_test_register(int (*function)()) {
   program_function = function;
 }
 
-bool mobula_test_is_worker() { return mobula::process::started_as_worker(); }
+bool mobula_test_is_worker() {
+  return mobula::process::started_as_worker();
+}

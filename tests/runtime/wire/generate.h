@@ -17,13 +17,27 @@
 namespace mobula::test {
 
 // The highest number of each enum; all count from 0 but ErrorKind.
-constexpr unsigned last_of(PeerKind) { return static_cast<unsigned>(PeerKind::kClient); }
-constexpr unsigned last_of(ErrorKind) { return static_cast<unsigned>(ErrorKind::kRuntimeStopped); }
-constexpr unsigned last_of(Role) { return static_cast<unsigned>(Role::kViewer); }
-constexpr unsigned last_of(ActorPhase) { return static_cast<unsigned>(ActorPhase::kDead); }
-constexpr unsigned last_of(ActorEnd) { return static_cast<unsigned>(ActorEnd::kKilled); }
-constexpr unsigned last_of(SubmissionPhase) { return static_cast<unsigned>(SubmissionPhase::kStopped); }
-constexpr unsigned last_of(QueryKind) { return static_cast<unsigned>(QueryKind::kDoctor); }
+constexpr unsigned last_of(PeerKind) {
+  return static_cast<unsigned>(PeerKind::kClient);
+}
+constexpr unsigned last_of(ErrorKind) {
+  return static_cast<unsigned>(ErrorKind::kRuntimeStopped);
+}
+constexpr unsigned last_of(Role) {
+  return static_cast<unsigned>(Role::kViewer);
+}
+constexpr unsigned last_of(ActorPhase) {
+  return static_cast<unsigned>(ActorPhase::kDead);
+}
+constexpr unsigned last_of(ActorEnd) {
+  return static_cast<unsigned>(ActorEnd::kKilled);
+}
+constexpr unsigned last_of(SubmissionPhase) {
+  return static_cast<unsigned>(SubmissionPhase::kStopped);
+}
+constexpr unsigned last_of(QueryKind) {
+  return static_cast<unsigned>(QueryKind::kDoctor);
+}
 
 class Generator {
  public:

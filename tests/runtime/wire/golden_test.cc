@@ -22,7 +22,9 @@ namespace {
 
 const std::filesystem::path kFolder = std::filesystem::path(MOBULA_SOURCE_DIR) / "tests/golden/v1";
 
-bool writing() { return std::getenv("MOBULA_WRITE_GOLDEN") != nullptr; }
+bool writing() {
+  return std::getenv("MOBULA_WRITE_GOLDEN") != nullptr;
+}
 
 void write_file(const std::filesystem::path& path, std::string_view content) {
   std::filesystem::create_directories(path.parent_path());
@@ -50,7 +52,9 @@ void check_lines(const std::string& name, const std::string& decoded) {
   }
 }
 
-Bytes read_bytes(const std::string& name) { return Bytes::copy_of(read_file(kFolder / (name + ".bin"))); }
+Bytes read_bytes(const std::string& name) {
+  return Bytes::copy_of(read_file(kFolder / (name + ".bin")));
+}
 
 TEST_CASE("frames of protocol 1 decode to what was sent") {
   for (std::size_t index = 0; index < kMessages; ++index) {

@@ -13,11 +13,11 @@
 namespace mobula::test {
 
 // visit_members(struct, visitor) calls visitor(name, member) for each member, in order.
-#define MOBULA_MEMBERS(Type, ...)                                                                     \
-  template <class Visitor>                                                                            \
-  void visit_members(Type& whole, Visitor&& visitor) {                                                \
-    auto& [__VA_ARGS__] = whole;                                                                      \
-    visit_named(#__VA_ARGS__, visitor, __VA_ARGS__);                                                  \
+#define MOBULA_MEMBERS(Type, ...)                      \
+  template <class Visitor>                             \
+  void visit_members(Type& whole, Visitor&& visitor) { \
+    auto& [__VA_ARGS__] = whole;                       \
+    visit_named(#__VA_ARGS__, visitor, __VA_ARGS__);   \
   }
 
 // `names` is "a, b, c", as the preprocessor spells the members.

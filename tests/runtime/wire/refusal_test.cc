@@ -15,7 +15,9 @@ namespace {
 
 namespace schema = wire::schema;
 
-bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
 
 // The error of a frame that must be refused.
 std::string refusal(const Bytes& frame) {
@@ -59,7 +61,8 @@ std::size_t differing_byte(A a, B b) {
   return static_cast<std::size_t>(at - x.begin());
 }
 
-// ---- damage ----------------------------------------------------------------------------------------------------------
+// ---- damage
+// ----------------------------------------------------------------------------------------------------------
 
 Bytes everything() {
   std::vector<Envelope> envelopes;
@@ -127,11 +130,12 @@ TEST_CASE("framing is checked before anything is read") {
   CHECK(contains(refusal(frame_of(large, large.size() * 8)), "at most 16777216"));
 }
 
-// ---- other versions --------------------------------------------------------------------------------------------------
+// ---- other versions
+// --------------------------------------------------------------------------------------------------
 
 TEST_CASE("an arm of a later version is refused by its number") {
-  const std::size_t arm = differing_byte<schema::Envelope>([](auto at) { at.initHello(); },
-                                                           [](auto at) { at.initQueryReply(); });
+  const std::size_t arm =
+      differing_byte<schema::Envelope>([](auto at) { at.initHello(); }, [](auto at) { at.initQueryReply(); });
   for (const std::uint16_t number : {std::uint16_t{kMessages}, std::uint16_t{500}, std::uint16_t{65535}}) {
     const std::string error = refusal(handmade([&](schema::Envelope::Builder at) {
       at.initHello();
@@ -152,9 +156,8 @@ TEST_CASE("an unknown kind of value or outcome is refused") {
 
   const std::size_t outcome_arm = differing_byte<schema::ObjectResolved>(
       [](auto at) { at.initOutcome().initInline(0); }, [](auto at) { at.initOutcome().initError(); });
-  error = refusal(handmade([&](schema::Envelope::Builder at) {
-    poke(at.initObjectsResolved().initObjects(1)[0], outcome_arm, 3);
-  }));
+  error = refusal(handmade(
+      [&](schema::Envelope::Builder at) { poke(at.initObjectsResolved().initObjects(1)[0], outcome_arm, 3); }));
   CHECK_MESSAGE(contains(error, "ObjectsResolved.outcome: 3 is no kind of outcome"), error);
 }
 
@@ -166,16 +169,14 @@ TEST_CASE("every enum is checked") {
                  "Envelope.kind: 77 is no PeerKind"));
   CHECK(contains(refusal(handmade([&](auto at) { at.initLeaseLost().initError().setKind(schema::ErrorKind::UNUSED); })),
                  "LeaseLost.kind: 0 is no ErrorKind"));
-  CHECK(contains(refusal(handmade([&](auto at) {
-                   at.initActorUpdate().initInfo().setPhase(unknown(schema::ActorPhase::DEAD));
-                 })),
-                 "ActorUpdate.phase: 77 is no ActorPhase"));
+  CHECK(contains(
+      refusal(handmade([&](auto at) { at.initActorUpdate().initInfo().setPhase(unknown(schema::ActorPhase::DEAD)); })),
+      "ActorUpdate.phase: 77 is no ActorPhase"));
   CHECK(contains(refusal(handmade([&](auto at) { at.initActorEnded().setEnd(unknown(schema::ActorEnd::EXITED)); })),
                  "ActorEnded.end: 77 is no ActorEnd"));
-  CHECK(contains(refusal(handmade([&](auto at) {
-                   at.initDriverStatus().setPhase(unknown(schema::SubmissionPhase::FAILED));
-                 })),
-                 "DriverStatus.phase: 77 is no SubmissionPhase"));
+  CHECK(contains(
+      refusal(handmade([&](auto at) { at.initDriverStatus().setPhase(unknown(schema::SubmissionPhase::FAILED)); })),
+      "DriverStatus.phase: 77 is no SubmissionPhase"));
   CHECK(contains(refusal(handmade([&](auto at) { at.initQuery().setKind(unknown(schema::QueryKind::STOP)); })),
                  "Query.kind: 77 is no QueryKind"));
   // 256 + a known number must not pass by being cut to eight bits.
@@ -188,8 +189,8 @@ template <std::size_t I>
 void check_empty_struct() {
   const Bytes frame = handmade([](schema::Envelope::Builder at) {
     at.initHello();
-    const std::size_t arm = differing_byte<schema::Envelope>([](auto x) { x.initHello(); },
-                                                             [](auto x) { x.initQueryReply(); });
+    const std::size_t arm =
+        differing_byte<schema::Envelope>([](auto x) { x.initHello(); }, [](auto x) { x.initQueryReply(); });
     poke(at, arm, static_cast<std::uint16_t>(I));
     // All arms share one pointer; let it lead to a struct of no words.
     capnp::toAny(at).getPointerSection()[2].initAsAnyStruct(0, 0);
@@ -206,7 +207,8 @@ TEST_CASE("the schema's defaults are those of the structs") {
   check_empty_structs(std::make_index_sequence<kMessages>());
 }
 
-// ---- limits ----------------------------------------------------------------------------------------------------------
+// ---- limits
+// ----------------------------------------------------------------------------------------------------------
 
 TEST_CASE("many pointers to one part do not multiply it") {
   // A list of texts that are all one text of 1 MiB: 4 times the frame is all that may be followed.
@@ -215,8 +217,8 @@ TEST_CASE("many pointers to one part do not multiply it") {
   reply.notes = {std::string(1 << 20, 'x')};
   std::vector<std::uint64_t> words = words_of_frame(encode_one(envelope_of(reply)));
   // Find the columns' pointers (texts of 9 bytes: 2 words each) and let each lead to the note.
-  const auto note = static_cast<std::int64_t>(
-      std::find(words.begin(), words.end(), 0x7878787878787878U) - words.begin());
+  const auto note =
+      static_cast<std::int64_t>(std::find(words.begin(), words.end(), 0x7878787878787878U) - words.begin());
   int turned = 0;
   for (std::size_t at = 0; at < words.size(); ++at) {
     if (words[at] >> 32U != ((9U << 3U) | 2U) || (words[at] & 3U) != 1) continue;

@@ -46,15 +46,16 @@ void check_defaults(std::index_sequence<I...>) {
   (check_round_trip(envelope_of(Message(std::variant_alternative_t<I, AnyMessage>()))), ...);
 }
 
-TEST_CASE("every default message comes back") { check_defaults(std::make_index_sequence<kMessages>()); }
+TEST_CASE("every default message comes back") {
+  check_defaults(std::make_index_sequence<kMessages>());
+}
 
 TEST_CASE("one frame carries every message, in order") {
   std::vector<Envelope> envelopes;
   std::size_t size = wire::kFrameOverhead;
   for (std::size_t index = 0; index < kMessages; ++index) {
     Generator generator(index);
-    envelopes.push_back(index % 2 == 0 ? make_envelope(generator, index)
-                                       : envelope_of(generator.make_message(index)));
+    envelopes.push_back(index % 2 == 0 ? make_envelope(generator, index) : envelope_of(generator.make_message(index)));
     size += wire::encoded_size(envelopes.back());
   }
   const auto frame = wire::encode(envelopes);

@@ -10,7 +10,15 @@ using namespace mobula::tune;
 namespace {
 
 std::vector<JournalEvent> one_of_each() {
-  Opened opened{"exp", "train", "loss", Mode::kMin, ~std::uint64_t{0}, 16, "lr = uniform(0, 1)", "fifo()", "18ae7",
+  Opened opened{"exp",
+                "train",
+                "loss",
+                Mode::kMin,
+                ~std::uint64_t{0},
+                16,
+                "lr = uniform(0, 1)",
+                "fifo()",
+                "18ae7",
                 "2026-01-02_03-04-05"};
   Params params{{"lr", 0.1}, {"whole", 3.0}, {"depth", 3}, {"opt", "ad\"am\n"}, {"flag", true}};
   Verdict verdict{Decision::kStop, 1, 2, 9, -0.73, 12};
@@ -109,8 +117,10 @@ TEST_CASE("a missing line is damage") {
 
 TEST_CASE("what a newer version wrote is named as such") {
   // {"v":2,...} and an unknown event, each with a checksum that fits.
-  for (const char* line : {R"({"v":2,"seq":1,"event":"finished","crc":"681f4851"})" "\n",
-                           R"({"v":1,"seq":1,"event":"paused","crc":"278da643"})" "\n"}) {
+  for (const char* line : {R"({"v":2,"seq":1,"event":"finished","crc":"681f4851"})"
+                           "\n",
+                           R"({"v":1,"seq":1,"event":"paused","crc":"278da643"})"
+                           "\n"}) {
     const auto refused = decode_journal(line);
     REQUIRE_FALSE(refused.ok());
     CHECK(refused.error().message.find("newer Mobula") != std::string::npos);

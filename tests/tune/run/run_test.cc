@@ -25,7 +25,9 @@ using testing::Folder;
 namespace {
 
 template <class Result>
-concept HasValues = requires(const Result& result) { result.best_value(); };
+concept HasValues = requires(const Result& result) {
+  result.best_value();
+};
 static_assert(HasValues<RunResult<int>> && !HasValues<RunResult<void>>);
 
 std::atomic<int> calls_of_train = 0;
@@ -42,7 +44,9 @@ std::vector<double> train(Trial& trial, const std::vector<double>& data, int fac
   return {x, accuracy, data.at(0) * factor};
 }
 
-void no_value(Trial& trial) { (void)trial.report({{"accuracy", 1}}); }
+void no_value(Trial& trial) {
+  (void)trial.report({{"accuracy", 1}});
+}
 
 RunOptions options_of(const Folder& folder) {
   RunOptions options;

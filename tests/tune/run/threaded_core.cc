@@ -216,7 +216,9 @@ class FakePut final : public PutBuffer {
 
 }  // namespace
 
-RefHandle RefHandle::acquire(const ObjectLocator&) { std::abort(); }
+RefHandle RefHandle::acquire(const ObjectLocator&) {
+  std::abort();
+}
 RefHandle::~RefHandle() {
   if (cell_ == nullptr || --cell_->count != 0) return;
   if (cell_->actor) {
@@ -241,8 +243,12 @@ RefHandle& RefHandle::operator=(RefHandle&& other) noexcept {
   std::swap(cell_, moved.cell_);
   return *this;
 }
-const ObjectLocator& RefHandle::locator() const { return cell_->locator; }
-ObjectId RefHandle::id() const { return cell_ == nullptr ? ObjectId{} : cell_->locator.id; }
+const ObjectLocator& RefHandle::locator() const {
+  return cell_->locator;
+}
+ObjectId RefHandle::id() const {
+  return cell_ == nullptr ? ObjectId{} : cell_->locator.id;
+}
 
 void register_function(const FunctionRecord*) noexcept {}
 void kill_actor(const ActorState& state, bool) {
@@ -289,7 +295,9 @@ std::vector<RefHandle> submit_call(const ActorState& state, const FunctionRecord
   return results;
 }
 
-std::unique_ptr<PutBuffer> begin_put(std::size_t size) { return std::make_unique<FakePut>(size); }
+std::unique_ptr<PutBuffer> begin_put(std::size_t size) {
+  return std::make_unique<FakePut>(size);
+}
 RefHandle finish_put(std::unique_ptr<PutBuffer> buffer, std::vector<RefHandle> refs) {
   const std::lock_guard lock(world().mutex);
   RefHandle object = new_object();

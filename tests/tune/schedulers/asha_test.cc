@@ -149,8 +149,8 @@ TEST_CASE("against a slow and plain reference, over random runs") {
       Decision expected = Decision::kContinue;
       for (std::size_t k = rungs.size(); k-- > 0;) {
         if (static_cast<double>(iteration[trial]) < scheduler.milestones(0)[k]) continue;
-        const bool there = std::any_of(rungs[k].begin(), rungs[k].end(),
-                                       [trial](const auto& entry) { return entry.first == trial; });
+        const bool there =
+            std::any_of(rungs[k].begin(), rungs[k].end(), [trial](const auto& entry) { return entry.first == trial; });
         if (there) break;
         std::vector<double> values;
         for (const auto& entry : rungs[k]) values.push_back(entry.second);

@@ -17,12 +17,13 @@ inline constexpr std::size_t kFieldsMax = 40;
 template <class T>
 struct AnyBaseOf {
   template <class Base>
-    requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>)
-  operator Base() const;
+  requires(std::is_base_of_v<Base, T> && !std::is_same_v<Base, T>) operator Base() const;
 };
 
 template <class T>
-concept AggregateWithBase = std::is_aggregate_v<T> && requires { T{AnyBaseOf<T>{}}; };
+concept AggregateWithBase = std::is_aggregate_v<T> && requires {
+  T{AnyBaseOf<T>{}};
+};
 
 // clang-format off
 #define MOBULA_BRACES_4 {}, {}, {}, {}

@@ -56,7 +56,7 @@ class MOBULA_API RefHandle {
 // An encoded value on its way out: one contiguous blob (see mobula/detail/payload.h) and the references inside it,
 // in the order of the blob's reference indices. Holding `refs` keeps the objects alive until the library took over.
 struct OutPayload {
-  std::vector<std::byte> bytes;     // the blob when it was encoded on the heap
+  std::vector<std::byte> bytes;  // the blob when it was encoded on the heap
   std::vector<RefHandle> refs;
 };
 
@@ -65,7 +65,7 @@ struct InPayload {
   std::shared_ptr<const void> owner;
   const std::byte* data = nullptr;
   std::size_t size = 0;
-  std::vector<RefHandle> refs;      // references inside the blob, already acquired
+  std::vector<RefHandle> refs;  // references inside the blob, already acquired
 };
 
 // Destination for large blobs: the encoder first measures, then asks for room and writes in place, so that a put copies
@@ -77,10 +77,10 @@ class MOBULA_API PutBuffer {
 };
 
 struct Resources {
-  std::optional<double> cpus;       // unset: the default of the kind of call
-  double gpus = 0;                  // devices or a share of one
-  std::uint64_t gpu_memory = 0;     // bytes on one device
-  std::uint64_t memory = 0;         // bytes
+  std::optional<double> cpus;             // unset: the default of the kind of call
+  double gpus = 0;                        // devices or a share of one
+  std::uint64_t gpu_memory = 0;           // bytes on one device
+  std::uint64_t memory = 0;               // bytes
   std::uint64_t object_store_memory = 0;  // bytes
   std::vector<std::pair<std::string, double>> custom;
   std::vector<std::pair<std::string, std::string>> labels;  // node labels that must match
@@ -88,16 +88,16 @@ struct Resources {
 
 struct CallOptions {
   Resources resources;
-  std::string name;                 // of the task, for people; of the actor, for look-up
-  std::string name_space;           // actors: default is the job's own
-  std::int32_t max_retries = 3;     // tasks
-  std::int32_t max_restarts = 0;    // actors
+  std::string name;               // of the task, for people; of the actor, for look-up
+  std::string name_space;         // actors: default is the job's own
+  std::int32_t max_retries = 3;   // tasks
+  std::int32_t max_restarts = 0;  // actors
   std::int32_t max_task_retries = 0;
   std::uint32_t max_concurrency = 1;  // actors: threads
   bool retry_exceptions = false;
   bool detached = false;
   bool get_if_exists = false;
-  bool exclusive = false;           // actors: never two incarnations at once
+  bool exclusive = false;             // actors: never two incarnations at once
   bool fail_when_overloaded = false;  // throw Overloaded where the call would block on the queue's bound
   std::vector<std::pair<std::string, std::string>> environment;  // extra variables of the worker
 };
@@ -108,7 +108,7 @@ inline constexpr std::size_t kInlineBytesMax = std::size_t{64} << 10;
 // One argument: an encoded value, or a reference that is resolved before the call starts.
 struct CallArgument {
   OutPayload value;
-  RefHandle ref;                    // when set, `value` is ignored
+  RefHandle ref;  // when set, `value` is ignored
 };
 
 // ---- functions ----------------------------------------------------------------------------------------------------
@@ -138,11 +138,11 @@ enum class FunctionKind : std::uint8_t { kTask, kConstructor, kMethod };
 struct FunctionRecord {
   Invoker invoker = nullptr;
   FunctionKind kind = FunctionKind::kTask;
-  const char* display = "";         // for people: "plus", "Counter::add"
-  const char* symbol = "";          // spelling of the function or method by the compiler: "plus", "Counter::add"
-  const char* class_name = "";      // methods and constructors: spelling of the actor's class, else ""
-  std::uint64_t fingerprint = 0;    // of argument and result types, structural
-  bool external = false;            // reachable from other programs by `symbol`
+  const char* display = "";       // for people: "plus", "Counter::add"
+  const char* symbol = "";        // spelling of the function or method by the compiler: "plus", "Counter::add"
+  const char* class_name = "";    // methods and constructors: spelling of the actor's class, else ""
+  std::uint64_t fingerprint = 0;  // of argument and result types, structural
+  bool external = false;          // reachable from other programs by `symbol`
 };
 
 // Called during static initialisation, single-threaded; the record must be static. Never throws.
@@ -190,7 +190,7 @@ using Timeout = std::optional<std::chrono::nanoseconds>;
 // kind kTimeout. A failed object is an error in its place and never thrown.
 struct Outcome {
   std::optional<ErrorInfo> error;
-  InPayload payload;                // when there is no error
+  InPayload payload;  // when there is no error
 };
 MOBULA_API std::vector<Outcome> get(std::span<const RefHandle> refs, Timeout timeout);
 // The fast path of one ref; throws the object's error.

@@ -74,8 +74,8 @@ TEST_CASE("a viewer asks and nothing else") {
 }
 
 TEST_CASE("a client submits and asks, and poses as nobody") {
-  CHECK(allowed(Role::kClient, Receiver::kHead) == Names{"Hello", "SubmitJob", "StopSubmission", "GetSubmission",
-                                                         "PutContent", "ReadLog", "Query"});
+  CHECK(allowed(Role::kClient, Receiver::kHead) ==
+        Names{"Hello", "SubmitJob", "StopSubmission", "GetSubmission", "PutContent", "ReadLog", "Query"});
   CHECK(allowed(Role::kClient, Receiver::kNode) == Names{"Hello", "ReadLog", "Query"});
 }
 

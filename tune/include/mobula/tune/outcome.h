@@ -18,12 +18,12 @@ struct TrialResult {
   Params params{};
   TrialStatus status = TrialStatus::kPending;
   std::int64_t iterations = 0;
-  Metrics last{};                        // the newest report
-  std::optional<double> best{};          // the metric's best finite value
-  std::string node{};                    // where its newest attempt ran
+  Metrics last{};                // the newest report
+  std::optional<double> best{};  // the metric's best finite value
+  std::string node{};            // where its newest attempt ran
   std::string address{};
   std::uint32_t attempts = 0;
-  std::string why{};                     // in words, why it ended
+  std::string why{};  // in words, why it ended
   std::filesystem::path folder{};
   bool has_value = false;
 };
@@ -34,7 +34,7 @@ struct Outcome {
   std::filesystem::path folder{};
   bool interrupted = false;
   std::vector<TrialResult> trials{};
-  std::optional<std::size_t> best{};     // index of the best trial
+  std::optional<std::size_t> best{};  // index of the best trial
 };
 
 }  // namespace mobula::tune

@@ -173,16 +173,10 @@ class RunResult : public Outcome {
     return trials[*best];
   }
   // What the function of `trial` returned; throws Invalid when it did not return.
-  R value(const TrialResult& trial) const
-    requires(!std::is_void_v<R>)
-  {
+  R value(const TrialResult& trial) const requires(!std::is_void_v<R>) {
     return detail::decode_value<R>(detail::load_value(trial.folder));
   }
-  R best_value() const
-    requires(!std::is_void_v<R>)
-  {
-    return value(best_trial());
-  }
+  R best_value() const requires(!std::is_void_v<R>) { return value(best_trial()); }
 };
 
 // Train: a function `R f(mobula::tune::Trial&, Data...)`, or a captureless lambda. Ctrl-C (and SIGTERM, SIGHUP) ends

@@ -29,7 +29,9 @@ struct Asha {
 
 using Scheduler = std::variant<Fifo, Asha>;
 
-inline Scheduler fifo() { return Fifo{}; }
+inline Scheduler fifo() {
+  return Fifo{};
+}
 // Throws Invalid when the settings make no sense.
 Scheduler asha(Asha settings = {});
 

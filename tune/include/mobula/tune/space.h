@@ -65,8 +65,12 @@ Domain qintegers(std::int64_t low, std::int64_t high, std::int64_t step);
 Domain logintegers(std::int64_t low, std::int64_t high);
 Domain choice(std::vector<Value> values);
 Domain grid(std::vector<Value> values);
-inline Domain choice(std::initializer_list<Value> values) { return choice(std::vector<Value>(values)); }
-inline Domain grid(std::initializer_list<Value> values) { return grid(std::vector<Value>(values)); }
+inline Domain choice(std::initializer_list<Value> values) {
+  return choice(std::vector<Value>(values));
+}
+inline Domain grid(std::initializer_list<Value> values) {
+  return grid(std::vector<Value>(values));
+}
 
 // "loguniform(0.0001, 0.1)": how the journal remembers a domain and how two are compared across runs.
 std::string describe(const Domain& domain);
@@ -77,11 +81,10 @@ class Space {
   struct Entry {
     std::string name;
     Domain domain;
-    Entry(std::string entry_name, Domain entry_domain)
-        : name(std::move(entry_name)), domain(std::move(entry_domain)) {}
+    Entry(std::string entry_name, Domain entry_domain) : name(std::move(entry_name)), domain(std::move(entry_domain)) {}
     template <class T>
-      requires std::constructible_from<Value, T>
-    Entry(std::string entry_name, T constant) : name(std::move(entry_name)), domain(Value(std::move(constant))) {}
+    requires std::constructible_from<Value, T> Entry(std::string entry_name, T constant)
+        : name(std::move(entry_name)), domain(Value(std::move(constant))) {}
   };
 
   Space() = default;

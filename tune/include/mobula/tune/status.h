@@ -14,15 +14,17 @@ inline constexpr Mode min = Mode::kMin;
 enum class Scope : std::uint8_t { kLast, kAll };
 
 enum class TrialStatus : std::uint8_t {
-  kPending,     // waits for a slot, or for a worker that takes it
+  kPending,  // waits for a slot, or for a worker that takes it
   kRunning,
-  kStopping,    // was told to stop, has not returned yet
-  kCompleted,   // ran to its end
-  kStopped,     // stopped early by the scheduler
-  kError,       // its function threw, or its workers died, more often than allowed
+  kStopping,   // was told to stop, has not returned yet
+  kCompleted,  // ran to its end
+  kStopped,    // stopped early by the scheduler
+  kError,      // its function threw, or its workers died, more often than allowed
 };
 
-constexpr bool finished(TrialStatus status) { return status >= TrialStatus::kCompleted; }
+constexpr bool finished(TrialStatus status) {
+  return status >= TrialStatus::kCompleted;
+}
 
 constexpr const char* name_of(TrialStatus status) {
   switch (status) {

@@ -42,15 +42,15 @@ enum class NewsKind : std::uint8_t { kStarted, kReport, kEnded };
 // What a worker answers to exchange().
 struct TrialNews {
   NewsKind kind = NewsKind::kEnded;
-  std::uint64_t sequence = 0;         // counts from 1
-  Metrics metrics{};                  // kReport
-  std::int64_t unix_ms = 0;           // kReport: when
-  std::int64_t elapsed_ms = 0;        // kReport: since the attempt began
-  std::string node{};                 // kStarted: where it runs
+  std::uint64_t sequence = 0;   // counts from 1
+  Metrics metrics{};            // kReport
+  std::int64_t unix_ms = 0;     // kReport: when
+  std::int64_t elapsed_ms = 0;  // kReport: since the attempt began
+  std::string node{};           // kStarted: where it runs
   std::string address{};
   std::string host{};
   std::int64_t pid = 0;
-  bool has_value = false;             // result of run(): its function returned one
+  bool has_value = false;  // result of run(): its function returned one
   std::vector<std::byte> value{};
 };
 

@@ -28,15 +28,15 @@ class Value {
   using Data = std::variant<bool, std::int64_t, double, std::string>;
 
   Value() : data_(false) {}
-  Value(bool value) : data_(value) {}                            // NOLINT(google-explicit-constructor)
-  Value(const char* value) : data_(std::string(value)) {}        // NOLINT(google-explicit-constructor)
-  Value(std::string value) : data_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
-  Value(std::string_view value) : data_(std::string(value)) {}   // NOLINT(google-explicit-constructor)
+  Value(bool value) : data_(value) {}                           // NOLINT(google-explicit-constructor)
+  Value(const char* value) : data_(std::string(value)) {}       // NOLINT(google-explicit-constructor)
+  Value(std::string value) : data_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Value(std::string_view value) : data_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
   template <std::floating_point T>
-  Value(T value) : data_(static_cast<double>(value)) {}          // NOLINT(google-explicit-constructor)
+  Value(T value) : data_(static_cast<double>(value)) {}  // NOLINT(google-explicit-constructor)
   template <std::integral T>
-    requires(!std::same_as<T, bool>)
-  Value(T value) : data_(static_cast<std::int64_t>(value)) {     // NOLINT(google-explicit-constructor)
+  requires(!std::same_as<T, bool>) Value(T value)
+      : data_(static_cast<std::int64_t>(value)) {  // NOLINT(google-explicit-constructor)
     if (!std::in_range<std::int64_t>(value)) detail::throw_out_of_range("a value", std::to_string(value));
   }
 
