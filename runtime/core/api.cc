@@ -1,6 +1,9 @@
 // The functions of mobula/detail/core.h: what the header templates call.
 
+#include <dlfcn.h>
+
 #include <cmath>
+#include <cstdlib>
 #include <utility>
 
 #include <mobula/detail/core.h>
@@ -279,6 +282,19 @@ std::vector<NodeInfo> list_nodes() {
     nodes.push_back(std::move(node));
   }
   return nodes;
+}
+
+void load_library(const std::string& path) {
+  auto runtime = LocalRuntime::require();
+  char* full = ::realpath(path.c_str(), nullptr);
+  const std::string absolute = full == nullptr ? path : full;
+  std::free(full);  // NOLINT(cppcoreguidelines-no-malloc): its contract
+  if (::dlopen(absolute.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+    const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc
+    throw_error(
+        make_error(ErrorKind::kInvalid, "cannot load " + path + ": " + (why == nullptr ? "unknown error" : why)));
+  }
+  runtime->add_library(absolute);
 }
 
 void on_worker_start(void (*function)()) {

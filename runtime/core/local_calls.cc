@@ -55,6 +55,19 @@ ObjectId LocalRuntime::new_object() {
   return {context().self.process.value, next_object_.fetch_add(1)};
 }
 
+void LocalRuntime::add_library(const std::string& path) {
+  const std::lock_guard lock(specs_mutex_);
+  auto& environment = runtime_key_.environment;
+  const auto found = std::find_if(environment.begin(), environment.end(),
+                                  [](const auto& entry) { return entry.first == kLibrariesVariable; });
+  if (found == environment.end()) {
+    environment.emplace_back(kLibrariesVariable, path);
+    std::sort(environment.begin(), environment.end());
+  } else {
+    found->second += ":" + path;
+  }
+}
+
 SpecRef LocalRuntime::intern(CallSpec spec) {
   const std::lock_guard lock(specs_mutex_);
   const auto found = specs_.find(spec);
@@ -74,7 +87,10 @@ CallSpec LocalRuntime::make_spec(const FunctionKey& function, const std::string&
   spec.name = display;
   if (!actor_call) {
     spec.resources = request_of(options.resources, 1);
-    spec.runtime = runtime_key_;
+    {
+      const std::lock_guard lock(specs_mutex_);
+      spec.runtime = runtime_key_;
+    }
     for (const auto& [name, value] : options.environment) {
       std::erase_if(spec.runtime.environment, [&](const auto& entry) { return entry.first == name; });
       spec.runtime.environment.emplace_back(name, value);

@@ -39,6 +39,9 @@ struct RunningCall {
 };
 
 // Bound of the queued calls of a worker; a driver takes a share of the memory.
+// Libraries that mobula::load_library named, for workers; paths separated by ':'.
+inline constexpr const char* kLibrariesVariable = "MOBULA_LIBRARIES";
+
 inline constexpr std::size_t kWorkerQueueBytes = std::size_t{256} << 20;
 
 struct RuntimeConfig {
@@ -105,6 +108,8 @@ class LocalRuntime {
   void pump(bool urgent);  // steps with what was posted, then flushes
   ObjectId new_object();
   void set_runtime_key(RuntimeKey key) { runtime_key_ = std::move(key); }
+  // Workers of later calls load it too.
+  void add_library(const std::string& path);
   bool stopping() const { return stopping_.load(); }
   static RunningCall* running_call();  // of this thread
   std::optional<std::string> fatal() const;
@@ -164,7 +169,7 @@ class LocalRuntime {
   std::atomic<std::uint64_t> next_actor_{1};
   std::atomic<std::uint64_t> next_request_{1};
 
-  std::mutex specs_mutex_;
+  mutable std::mutex specs_mutex_;  // also the runtime key
   std::map<CallSpec, SpecRef> specs_;
 
   std::mutex answers_mutex_;

@@ -1,5 +1,6 @@
 // A worker's life: from the daemon's go to the end of its last call. Never enters the user's main.
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -49,6 +50,17 @@ RuntimeKey own_runtime_key() {
   return key;
 }
 
+// What the driver loaded with mobula::load_library. A call into one that is missing here ends in UnknownFunction.
+void load_libraries() {
+  const char* text = std::getenv(kLibrariesVariable);  // NOLINT(concurrency-mt-unsafe)
+  std::stringstream paths(text == nullptr ? "" : text);
+  for (std::string path; std::getline(paths, path, ':');) {
+    if (::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      std::cerr << "mobula: cannot load " << path << " in this worker: " << ::dlerror() << std::endl;  // NOLINT
+    }
+  }
+}
+
 int worker_main(int control_fd) {
   Hello hello;
   hello.role = Role::kWorker;
@@ -73,6 +85,7 @@ int worker_main(int control_fd) {
     return 1;
   }
   (*runtime)->set_runtime_key(std::move(key));
+  load_libraries();
   run_worker_hooks();
   return (*runtime)->work();
 }
