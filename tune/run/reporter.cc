@@ -53,7 +53,7 @@ std::string Reporter::describe(const Experiment& experiment, const JournalEvent&
   const auto name = [&experiment](std::uint32_t trial) { return "trial " + experiment.trials()[trial].id; };
   if (const auto* e = std::get_if<TrialLaunched>(&event)) {
     return name(e->trial) + " started on " + node_name(e->place) + ": " +
-           short_text(experiment.trials()[e->trial].params);
+           short_params(config_.space, experiment.trials()[e->trial].params);
   }
   if (const auto* e = std::get_if<TrialReported>(&event)) {
     return name(e->trial) + " epoch " + std::to_string(e->iteration) + ": " + short_text(e->metrics) + " on " +

@@ -78,8 +78,8 @@ std::vector<std::uint32_t> order_of(const Experiment& experiment, const Experime
 
 using Cells = std::vector<std::string>;
 
-Cells cells_of(const TrialState& trial, const std::vector<std::string>& metrics) {
-  Cells cells{trial.id, node_name(trial.place), short_text(trial.params),
+Cells cells_of(const TrialState& trial, const Space& space, const std::vector<std::string>& metrics) {
+  Cells cells{trial.id, node_name(trial.place), short_params(space, trial.params),
               trial.iteration == 0 ? "" : std::to_string(trial.iteration)};
   for (const auto& name : metrics) {
     const Value* value = trial.last.find(name);
@@ -102,6 +102,15 @@ std::string short_text(const NamedValues& values) {
   std::string text;
   for (const auto& [name, value] : values) text += (text.empty() ? "" : ",") + name + "=" + short_text(value);
   return text;
+}
+
+std::string short_params(const Space& space, const Params& params) {
+  NamedValues varied;
+  for (const auto& entry : space.entries()) {
+    const Value* value = params.find(entry.name);
+    if (value != nullptr && !std::holds_alternative<Value>(entry.domain)) varied.set(entry.name, *value);
+  }
+  return short_text(varied);
 }
 
 std::string first_line(const std::string& text) {
@@ -166,7 +175,8 @@ std::vector<std::string> render_table(const Experiment& experiment, const Experi
   const auto order = order_of(experiment, config);
   const std::size_t room = height - 2;
   const std::size_t shown = order.size() <= room ? order.size() : room - 1;
-  for (std::size_t i = 0; i < shown; ++i) rows.push_back(cells_of(experiment.trials()[order[i]], metrics));
+  for (std::size_t i = 0; i < shown; ++i)
+    rows.push_back(cells_of(experiment.trials()[order[i]], config.space, metrics));
 
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows) {

@@ -14,6 +14,8 @@ namespace mobula::tune {
 std::string short_text(const Value& value);
 // "lr=0.01234,depth=3"
 std::string short_text(const NamedValues& values);
+// Likewise, without the constants of the space: what tells trials apart.
+std::string short_params(const Space& space, const Params& params);
 // The part before the first line break.
 std::string first_line(const std::string& text);
 // At most `width` letters; a longer one ends in "...".

@@ -16,7 +16,8 @@ struct Running {
     ExperimentConfig config;
     config.trainable = "train";
     config.metric = "accuracy";
-    config.space = Space{{"lr", loguniform(1e-4, 1e-1)}, {"depth", integers(1, 4)}, {"optimizer", choice({"adam"})}};
+    config.space = Space{{"lr", loguniform(1e-4, 1e-1)}, {"depth", integers(1, 4)},
+                         {"optimizer", choice({"adam"})}, {"classes", 10}};
     config.samples = trials;
     config.slots = 100;
     config.prefix = "18ae7";
@@ -68,6 +69,7 @@ TEST_CASE("the table shows trial, node, parameters, epoch, loss, accuracy and st
   CHECK(header == "trial node parameters epoch loss accuracy state");
   CHECK(lines[2].find("18ae7_00000  127.0.0.1:4000  lr=") == 0);
   CHECK(lines[2].find("optimizer=adam") != std::string::npos);
+  CHECK(lines[2].find("classes") == std::string::npos);
   CHECK(lines[2].find("0.5") != std::string::npos);
   CHECK(lines[2].find("RUNNING") != std::string::npos);
   CHECK(lines[4].find("PENDING") != std::string::npos);
