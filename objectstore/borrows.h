@@ -56,6 +56,7 @@ class Borrows {
   void finish_step(Outbox& outbox);
 
   bool idle() const;
+  bool all_confirmed() const { return owners_.empty(); }
   std::size_t size() const { return borrows_.size(); }
   std::size_t unconfirmed() const;
   bool known(ObjectId object) const { return borrows_.contains(object); }

@@ -8,6 +8,7 @@ namespace mobula::objectstore {
 NodePins::Pin& NodePins::ask(const StoredValue& value, Outbox& outbox) {
   const auto [pin, is_new] = pins_.emplace(value.object.id);
   if (is_new) {
+    ++asked_;
     pin.at.object = value.object.id;
     pin.owner_node = value.object.owner_node;
     outbox.add(node_, PinObject{value.object.id, value.size, value.nodes, true});
@@ -117,6 +118,7 @@ NodePins::Answer NodePins::on_pinned(const ObjectPinned& message, Outbox& outbox
   }
   Pin* pin = pins_.find(message.object);
   if (pin == nullptr || pin->pinned) return {};
+  --asked_;
   answer.owner_node = pin->owner_node;
   auto calls = std::exchange(pin->calls, {});
   if (message.error) {
@@ -145,11 +147,14 @@ NodePins::Answer NodePins::on_pinned(const ObjectPinned& message, Outbox& outbox
 }
 
 void NodePins::check() const {
+  std::size_t asked = 0;
   for (const ObjectId object : pins_.sorted_keys()) {
     const Pin& pin = pins_.at(object);
+    if (!pin.pinned) ++asked;
     MOBULA_CHECK(!pin.pinned || pin.views > 0, "a pin that nobody uses");
     MOBULA_CHECK(!pin.pinned || (!pin.wanted && pin.calls.empty()), "someone waits for a pin that is there");
   }
+  MOBULA_CHECK(asked == asked_, "pins on their way are miscounted");
   for (const TaskId call : arguments_.sorted_keys()) {
     const Arguments& arguments = arguments_.at(call);
     MOBULA_CHECK(arguments.missing > 0, "arguments that are all there were not handed on");

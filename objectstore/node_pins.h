@@ -37,6 +37,8 @@ class NodePins {
   };
   Answer on_pinned(const ObjectPinned& message, Outbox& outbox, OwnerActions& actions);
 
+  // The node still owes an answer.
+  bool asking() const { return asked_ > 0; }
   bool idle() const { return pins_.empty() && brings_.empty() && arguments_.empty(); }
   std::size_t size() const { return pins_.size(); }
   void check() const;
@@ -62,6 +64,7 @@ class NodePins {
   void fail_arguments(TaskId call, const ErrorInfo& error, Outbox& outbox, OwnerActions& actions);
 
   Peer node_;
+  std::size_t asked_ = 0;  // pins that are not there yet
   IdMap<ObjectId, Pin> pins_;
   IdMap<ObjectId, NodeId> brings_;  // the node of the owner
   IdMap<TaskId, Arguments> arguments_;

@@ -49,8 +49,9 @@ class Owner {
 
   // Why the objects known here are held, one line each, at most `lines_max`. For people.
   std::string describe(std::size_t lines_max) const;
-  // Results were sent whose receiver has not yet taken over the references in them: ending now would lose them.
-  bool handing_over() const { return !handoffs_.empty(); }
+  // Ending now would lose something: references in results whose receiver has not taken them over yet, or a copy that
+  // the node is making for this process and that the object's owner has not been told of.
+  bool unfinished() const { return !handoffs_.empty() || node_pins_.asking() || !borrows_.all_confirmed(); }
   // The call that makes this object; zero when it is none of ours or ready.
   TaskId maker_of(ObjectId object) const;
 

@@ -377,6 +377,7 @@ void Executor::give_back(const Peer& caller, TaskId task) {
 }
 
 void Executor::give_back_queue() {
+  if (queue_.empty()) return;
   for (const TaskId task : std::exchange(queue_, {})) {
     Active& active = calls_.at(task);
     const Peer caller = active.caller;

@@ -45,8 +45,8 @@ struct HeadConfig {
   Duration settle = std::chrono::seconds(1);            // membership unchanged this long: "never" may be said
   Duration sweep = std::chrono::milliseconds(250);      // grain of all timers
   Duration repeat = std::chrono::seconds(2);            // StartActor, StopActor, StartDriver without an answer
-  Duration find_show = std::chrono::milliseconds(100);         // a FindNode that waits this long is shown to nodes
-  Duration find_stale = std::chrono::seconds(3);               // not asked again for so long: forgotten
+  Duration find_show = std::chrono::milliseconds(100);  // a FindNode that waits this long is shown to nodes
+  Duration find_stale = std::chrono::seconds(3);        // not asked again for so long: forgotten
   std::uint32_t stop_tries = 10;
   Duration unknown_watch = std::chrono::seconds(5);  // before a watched, unknown actor is called dead
   Duration query_wait = std::chrono::seconds(2);
@@ -219,6 +219,10 @@ class Head {
   void end_submission(SubmissionEntry& entry, SubmissionPhase phase, std::int32_t exit_code, std::string message);
   void save(const SubmissionEntry& entry);
   void sweep_submissions();
+
+  // head_check.cc
+  void check_nodes() const;
+  void check_actors() const;
 
   // head_queries.cc
   void receive(const Peer& from, const Query& message);

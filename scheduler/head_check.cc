@@ -7,11 +7,24 @@
 
 namespace mobula::scheduler {
 
-// long-function: one invariant after the other
 void Head::check() const {
   MOBULA_CHECK(persisted_ <= persist_seq_);
+  check_nodes();
+  check_actors();
+  for (const auto& [id, job] : jobs_) {
+    if (!job.ended) continue;
+    MOBULA_CHECK(ended_jobs_.contains(id));
+  }
+  for (const auto& [id, entry] : submissions_) {
+    const bool active = entry.info.phase == SubmissionPhase::kPending || entry.info.phase == SubmissionPhase::kRunning;
+    MOBULA_CHECK(active != ended_submissions_.contains(id));
+    MOBULA_CHECK(active || entry.waiters.empty());
+  }
+  MOBULA_CHECK(queries_.size() <= kMaxHeadQueries);
+}
 
-  // Nodes and views.
+// Members and the policy's views of them are one thing.
+void Head::check_nodes() const {
   std::size_t returned = 0;
   for (const auto& [id, node] : nodes_) {
     MOBULA_CHECK(!dead_nodes_.contains(id), "a node that was declared dead is a member");
@@ -24,8 +37,9 @@ void Head::check() const {
     for (const ActorId actor : node.actors) MOBULA_CHECK(actors_.at(actor).node == id);
   }
   MOBULA_CHECK(returned == views_.size() && nodes_.size() - returned == not_returned_);
+}
 
-  // Actors.
+void Head::check_actors() const {
   std::size_t named = 0;
   std::size_t dead = 0;
   std::size_t owned = 0;
@@ -69,18 +83,6 @@ void Head::check() const {
   std::size_t owned_listed = 0;
   for (const auto& [owner, list] : owned_) owned_listed += list.size();
   MOBULA_CHECK(owned_listed == owned);
-
-  // Jobs, submissions.
-  for (const auto& [id, job] : jobs_) {
-    if (!job.ended) continue;
-    MOBULA_CHECK(ended_jobs_.contains(id));
-  }
-  for (const auto& [id, entry] : submissions_) {
-    const bool active = entry.info.phase == SubmissionPhase::kPending || entry.info.phase == SubmissionPhase::kRunning;
-    MOBULA_CHECK(active != ended_submissions_.contains(id));
-    MOBULA_CHECK(active || entry.waiters.empty());
-  }
-  MOBULA_CHECK(queries_.size() <= kMaxHeadQueries);
 }
 
 }  // namespace mobula::scheduler

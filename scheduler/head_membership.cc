@@ -83,8 +83,9 @@ void Head::receive(const Peer& from, const RegisterNode& message) {
   }
   NodeRegistered answer;
   answer.epoch = epoch_;
-  for (const auto& view : views_) {
-    if (view.node != node) answer.nodes.push_back(nodes_.at(view.node).description);
+  for (const auto& [other, known_node] : nodes_) {
+    // Also those of the store that are not back yet: they are not dead.
+    if (other != node) answer.nodes.push_back(known_node.description);
   }
   send(from, std::move(answer));
   for (const JobId job : message.jobs) {

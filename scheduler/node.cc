@@ -23,13 +23,13 @@ inline constexpr bool kIn<T, Types<Ts...>> = (std::is_same_v<T, Ts> || ...);
 // daemon handle (store, transfer, logs, keys), or that only go from a node outwards. All others have a `receive`.
 using NotForNode =
     Types<Hello, HelloReply, DefineSpec, PushCalls, CallsDone, GiveBack, StealBack, CancelCall, LeaseGranted,
-          LeaseMoved, ReclaimLease, AssignWorker, ProcessStatus, CreateActor, ActorCreated, HostActor,
-          ExitActor, KillActor, WatchActor, UnwatchActor, ActorUpdate, FindActor, ActorFound, ResolveObjects,
-          ObjectsResolved, BorrowObjects, ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation, RequestSlab,
-          SlabGranted, SealObject, ReturnSlab, PinObject, ObjectPinned, UnpinObjects, FreeObjects, ChunkRequest,
-          ChunkReply, RegisterNode, Heartbeat, NodeLeaves, NodeResolved, RequestLinkKey, LinkKeyGranted, LinkAccepted,
-          RegisterJob, JobFinished, SubmitJob, StopSubmission, GetSubmission, SubmissionReply, DriverStatus, PutContent,
-          ContentStored, GetContent, ContentChunk, LogLines, ReadLog, LogChunk>;
+          LeaseMoved, AssignWorker, ProcessStatus, CreateActor, ActorCreated, HostActor, ExitActor, KillActor,
+          WatchActor, UnwatchActor, ActorUpdate, FindActor, ActorFound, ResolveObjects, ObjectsResolved, BorrowObjects,
+          ObjectsBorrowed, ReleaseObjects, HandoffDone, ObjectLocation, RequestSlab, SlabGranted, SealObject,
+          ReturnSlab, PinObject, ObjectPinned, UnpinObjects, FreeObjects, ChunkRequest, ChunkReply, RegisterNode,
+          Heartbeat, NodeLeaves, NodeResolved, RequestLinkKey, LinkKeyGranted, LinkAccepted, RegisterJob, JobFinished,
+          SubmitJob, StopSubmission, GetSubmission, SubmissionReply, DriverStatus, PutContent, ContentStored,
+          GetContent, ContentChunk, LogLines, ReadLog, LogChunk>;
 
 }  // namespace
 
@@ -98,6 +98,9 @@ void Node::on(const PeerLost& event) {
       std::erase_if(queries_, [&event](const NodeQuery& query) { return query.asker == event.peer; });
       break;
     case PeerKind::kNode:
+      broken_links_[NodeId{event.peer.id}] = now_ + config_.repeat;
+      want(now_ + config_.repeat);
+      break;
     case PeerKind::kNone: break;
   }
 }

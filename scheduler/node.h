@@ -51,7 +51,7 @@ struct NodeConfig {
   Duration find_repeat = std::chrono::seconds(1);             // FindNode without an answer
   Duration find_backoff_min = std::chrono::milliseconds(50);  // after "nowhere now"
   Duration find_backoff_max = std::chrono::seconds(1);
-  Duration wanted_time = std::chrono::milliseconds(1500);      // how long room is kept for a lease the head has shown
+  Duration wanted_time = std::chrono::milliseconds(1500);   // how long room is kept for a lease the head has shown
   Duration locality_wait = std::chrono::milliseconds(100);  // for the head's word on a better node
   std::uint64_t locality_min_bytes = 1 << 20;               // more than here by this: worth asking
 
@@ -67,7 +67,8 @@ struct NodeConfig {
   Duration over_cap_gap = std::chrono::milliseconds(100);  // above it, one more worker each such time
   std::uint32_t prestart = 1;                              // spare workers for a line that waits
 
-  Duration resolve_wait = std::chrono::seconds(2);  // before an unknown node is called dead
+  Duration unlisted_grace = std::chrono::seconds(10);  // longer than a restarted head waits for its nodes
+  Duration resolve_wait = std::chrono::seconds(2);     // before an unknown node is called dead
   Duration query_wait = std::chrono::milliseconds(1500);
 };
 
@@ -243,6 +244,9 @@ class Node {
   void receive(const Peer& from, const NodeFound& message);
   void receive(const Peer& from, const LeaseRefused& message);
   void receive(const Peer& from, const FindNode& message);
+  void receive(const Peer& from, const ReclaimLease& message);
+  void pass_on(const Lease& lease);
+  void settle_with(NodeId node);
   bool wants_elsewhere(const RequestLease& message) const;
   void ask_head(Lease& lease);
   void ask_heads();
@@ -259,6 +263,8 @@ class Node {
   void give_back(Allocation& allocation, JobId job, Worker* worker);
   std::uint64_t share_of(const JobUse& use) const;
   void fair_share();
+  std::map<JobId, std::size_t> jobs_in_need(std::set<JobId>& competing);
+  void rebalance(const std::map<JobId, std::size_t>& waiting, std::uint64_t fair);
   void call_back(LeaseId id);
 
   // node_workers.cc: the pool
@@ -309,7 +315,7 @@ class Node {
   void register_now();
   void heartbeat();
   void maybe_heartbeat();
-  void correct_head();                // it believes in room that is not there
+  void correct_head();  // it believes in room that is not there
   void end_everything(const std::string& why);
   void remove_node(NodeId node);
   void learn_node(const NodeDescription& description);
@@ -331,6 +337,11 @@ class Node {
   void report(SubmittedDriver& driver);
   bool hosts_detached(ProcessId process) const;
   void sweep_jobs();
+
+  // node_check.cc
+  void check_resources() const;
+  void check_leases() const;
+  void check_workers() const;
 
   // node_queries.cc
   void receive(const Peer& from, const Query& message);
@@ -361,8 +372,10 @@ class Node {
   std::uint64_t grant_order_ = 0;
   std::size_t finds_out_ = 0;
   Instant next_fair_{};
-  std::map<LeaseId, WantedHere> wanted_;               // by the processes of other nodes, as the head has told
+  std::map<LeaseId, WantedHere> wanted_;  // by the processes of other nodes, as the head has told
   BoundedMemory<LeaseId, std::optional<Message>> ended_leases_{kMaxEndedLeases};
+  BoundedMemory<LeaseId, std::uint32_t> refused_leases_{kMaxEndedLeases};  // hops of the newest that was refused
+  std::map<NodeId, Instant> broken_links_;            // to settle with these nodes what the link may have lost
   std::map<NodeId, std::set<LeaseId>> away_;          // moved leases by node
   std::map<ProcessId, std::set<LeaseId>> by_caller_;  // all leases here, by who asked
 
@@ -392,6 +405,7 @@ class Node {
   NodeResources reported_free_;
   HostSampled sample_;
   std::map<NodeId, NodeDescription> directory_;  // without this node
+  std::map<NodeId, Instant> unlisted_;           // not in the last list of a head: removed then
   BoundedMemory<NodeId, bool> removed_nodes_{kMaxRemovedNodes};
   std::map<NodeId, std::set<ProcessId>> resolve_watches_;
   std::size_t resolve_watch_count_ = 0;

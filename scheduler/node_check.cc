@@ -7,9 +7,20 @@
 
 namespace mobula::scheduler {
 
-// long-function: one invariant after the other
 void Node::check() const {
-  // Resources: free and held are all there is, to the unit.
+  check_resources();
+  check_leases();
+  check_workers();
+  for (const auto& [id, actor] : actors_) {
+    const bool hosted =
+        actor.phase == HostPhase::kStarting || actor.phase == HostPhase::kAlive || actor.phase == HostPhase::kStopping;
+    MOBULA_CHECK(hosted == static_cast<bool>(actor.worker));
+    if (actor.phase == HostPhase::kEnded) MOBULA_CHECK(actor.held == Allocation{} && actor.extra == Allocation{});
+  }
+}
+
+// Free and held are all there is, to the unit.
+void Node::check_resources() const {
   NodeResources sum = free_;
   Quantity lent;
   const auto add = [&sum](const Allocation& allocation) { release(sum, allocation); };
@@ -29,8 +40,9 @@ void Node::check() const {
   }
   sum.cpus -= lent;
   MOBULA_CHECK(sum == config_.self.total, "resources leak or are given twice");
+}
 
-  // Leases.
+void Node::check_leases() const {
   std::size_t finds = 0;
   std::size_t in_lines = 0;
   for (const auto& [shape, line] : queues_) {
@@ -58,8 +70,10 @@ void Node::check() const {
   }
   MOBULA_CHECK(queued == in_lines + elsewhere_.size(), "every queued lease stands in one line");
   MOBULA_CHECK(finds == finds_out_);
+  MOBULA_CHECK(by_caller_.size() <= leases_.size());
+}
 
-  // Workers and pools.
+void Node::check_workers() const {
   std::size_t counted = 0;
   std::size_t idle = 0;
   std::map<PoolKey, std::pair<std::uint32_t, std::uint32_t>> by_pool;  // workers, spawning
@@ -91,15 +105,6 @@ void Node::check() const {
     in_pools += pool.idle.size();
   }
   MOBULA_CHECK(in_pools == idle);
-
-  // Actors.
-  for (const auto& [id, actor] : actors_) {
-    const bool hosted =
-        actor.phase == HostPhase::kStarting || actor.phase == HostPhase::kAlive || actor.phase == HostPhase::kStopping;
-    MOBULA_CHECK(hosted == static_cast<bool>(actor.worker));
-    if (actor.phase == HostPhase::kEnded) MOBULA_CHECK(actor.held == Allocation{} && actor.extra == Allocation{});
-  }
-  MOBULA_CHECK(by_caller_.size() <= leases_.size());
 }
 
 }  // namespace mobula::scheduler

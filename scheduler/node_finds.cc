@@ -129,16 +129,22 @@ void Node::move_lease(Lease& lease, NodeId node) {
   lease.moved_to = node;
   away_[node].insert(lease.request.lease);
   ++counters_.leases_moved;
-  RequestLease passed = lease.request;
-  ++passed.hops;
-  send(Peer::of(node), std::move(passed));
+  ++lease.passes;
+  pass_on(lease);
   send(lease.request.caller.peer(), LeaseMoved{lease.request.lease, node});
+}
+
+void Node::pass_on(const Lease& lease) {
+  RequestLease passed = lease.request;
+  passed.hops = lease.passes;
+  send(Peer::of(lease.moved_to), std::move(passed));
 }
 
 void Node::receive(const Peer& from, const LeaseRefused& message) {
   const auto at = leases_.find(message.lease);
   if (at == leases_.end() || at->second.phase != LeasePhase::kMoved || Peer::of(at->second.moved_to) != from) return;
   Lease& lease = at->second;
+  if (lease.passes != message.hops) return;  // of an earlier offer
   forget_away(lease);
   lease.refused.push_back(lease.moved_to);
   lease.moved_to = {};
@@ -162,7 +168,35 @@ void Node::receive(const Peer& from, const FindNode& message) {
   want(now_);
 }
 
+// A link to another node broke: what was under way is lost. What we passed on is passed on again, and what we hold for
+// the other's processes is asked after, so that no return that was lost keeps a worker for ever.
+void Node::settle_with(NodeId node) {
+  if (!directory_.contains(node)) return;
+  if (const auto away = away_.find(node); away != away_.end()) {
+    for (const LeaseId id : away->second) pass_on(leases_.at(id));
+  }
+  for (const auto& [id, lease] : leases_) {
+    if (lease.passed_by == node) send(Peer::of(node), ReclaimLease{id});
+  }
+}
+
+void Node::receive(const Peer& from, const ReclaimLease& message) {
+  if (from.kind != PeerKind::kNode) return;
+  const auto at = leases_.find(message.lease);
+  if (at != leases_.end() && at->second.phase == LeasePhase::kMoved && Peer::of(at->second.moved_to) == from) return;
+  send(from, ReturnLease{message.lease, ended_processes_.contains(ProcessId{message.lease.maker})});
+}
+
 void Node::sweep_finds() {
+  std::vector<NodeId> broken;
+  for (const auto& [node, at] : broken_links_) {
+    if (at <= now_) broken.push_back(node);
+    if (at > now_) want(at);
+  }
+  for (const NodeId node : broken) {
+    broken_links_.erase(node);
+    settle_with(node);
+  }
   std::erase_if(wanted_, [this](const auto& entry) { return entry.second.until <= now_; });
   for (const auto& [id, wanted] : wanted_) want(wanted.until);
   // Those that waited long enough for the head's word on a better node are served here.

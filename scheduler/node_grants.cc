@@ -143,11 +143,10 @@ void Node::call_back(LeaseId id) {
   send(lease.request.caller.peer(), ReclaimLease{id});
 }
 
-// long-function: one grant, whose steps share too much to name them apart
-void Node::fair_share() {
-  // Who waited long enough for something this node could give?
+// Who waited long enough for something this node could give, and for how many leases? `competing`: all who have or
+// want something.
+std::map<JobId, std::size_t> Node::jobs_in_need(std::set<JobId>& competing) {
   std::map<JobId, std::size_t> waiting;
-  std::set<JobId> competing;
   for (const auto& [job, use] : used_) competing.insert(job);
   for (const auto& [shape, line] : queues_) {
     if (!labels_match(config_.self.labels, shape.request) || !fits(config_.self.total, shape.request)) continue;
@@ -164,6 +163,12 @@ void Node::fair_share() {
     competing.insert(wanted.job);
     ++waiting[wanted.job];
   }
+  return waiting;
+}
+
+void Node::fair_share() {
+  std::set<JobId> competing;
+  const std::map<JobId, std::size_t> waiting = jobs_in_need(competing);
   if (waiting.empty() || competing.size() < 2) {
     if (waiting.empty()) {
       for (auto& [id, lease] : leases_) lease.called_back = false;
@@ -176,7 +181,10 @@ void Node::fair_share() {
   }
   want(now_ + config_.reclaim_repeat);
   next_fair_ = now_ + config_.reclaim_repeat;
+  rebalance(waiting, kWholeMachine / competing.size());
+}
 
+void Node::rebalance(const std::map<JobId, std::size_t>& waiting, std::uint64_t fair) {
   // What each job will hold once all that was called back has come back, and its leases, the newest last.
   std::map<JobId, JobUse> use = used_;
   std::map<JobId, std::vector<std::pair<std::uint64_t, LeaseId>>> held;
@@ -193,7 +201,6 @@ void Node::fair_share() {
   }
   for (auto& [job, leases] : held) std::sort(leases.begin(), leases.end());
 
-  const std::uint64_t fair = kWholeMachine / competing.size();
   std::size_t rounds = kMaxCallBacks;
   for (const auto& [job, count] : waiting) {
     for (std::size_t i = 0; i < count && rounds > 0; ++i, --rounds) {

@@ -13,6 +13,7 @@ void Node::receive(const Peer& from, const RequestLease& message) {
   const ProcessId caller = message.caller.process;
   if (const auto* answer = ended_leases_.find(message.lease); answer != nullptr) {
     if (*answer) send(message.caller.peer(), **answer);
+    if (*answer && from.kind == PeerKind::kNode) send(from, **answer);
     return;
   }
   if (const auto at = leases_.find(message.lease); at != leases_.end()) {
@@ -21,7 +22,12 @@ void Node::receive(const Peer& from, const RequestLease& message) {
   }
   if (ended_processes_.contains(caller)) return;
   if (from.kind == PeerKind::kNode) {
-    // Passed on: granted or refused at once, never queued away from home.
+    // Passed on: granted or refused at once, never queued away from home. What was refused stays so, lest two nodes
+    // serve it; a new offer has more hops.
+    if (const auto* refused = refused_leases_.find(message.lease); refused != nullptr && *refused >= message.hops) {
+      send(from, LeaseRefused{message.lease, message.hops});
+      return;
+    }
     Lease& lease = add_lease(message);
     lease.passed_by = NodeId{from.id};
     if (!try_grant(message.lease)) {
@@ -29,7 +35,8 @@ void Node::receive(const Peer& from, const RequestLease& message) {
       by_caller_[caller].erase(message.lease);
       if (by_caller_[caller].empty()) by_caller_.erase(caller);
       leases_.erase(message.lease);
-      send(from, LeaseRefused{message.lease});
+      refused_leases_.put(message.lease, message.hops);
+      send(from, LeaseRefused{message.lease, message.hops});
       correct_head();
     }
     return;
@@ -68,13 +75,10 @@ void Node::repeat_answer(const Lease& lease) {
   switch (lease.phase) {
     case LeasePhase::kQueued:
     case LeasePhase::kStarting: break;  // the answer is still to come
-    case LeasePhase::kMoved: {
+    case LeasePhase::kMoved:
       send(caller, LeaseMoved{lease.request.lease, lease.moved_to});
-      RequestLease again = lease.request;
-      ++again.hops;
-      send(Peer::of(lease.moved_to), std::move(again));
+      pass_on(lease);
       break;
-    }
     case LeasePhase::kGranted:
       send(caller,
            LeaseGranted{

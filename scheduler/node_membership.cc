@@ -65,13 +65,13 @@ void Node::receive(const Peer& from, const NodeRegistered& message) {
   epoch_ = std::max(epoch_, message.epoch);
   last_round_trip_ = now_;
   want(now_ + config_.head_grace);
-  std::vector<NodeId> missing;
+  // Who is not listed may be on its way back to a head that has lost its tail: dead only after a while.
   for (const auto& [node, description] : directory_) {
     const bool listed = std::any_of(message.nodes.begin(), message.nodes.end(),
                                     [id = node](const NodeDescription& other) { return other.node == id; });
-    if (!listed) missing.push_back(node);
+    if (!listed) unlisted_.emplace(node, now_ + config_.unlisted_grace);
   }
-  for (const NodeId node : missing) remove_node(node);
+  if (!unlisted_.empty()) want(now_ + config_.unlisted_grace);
   for (const auto& description : message.nodes) learn_node(description);
   if (!first) return;
   next_heartbeat_ = now_ + config_.heartbeat_interval;
@@ -87,7 +87,9 @@ Duration Node::heartbeat_gap() const {
   return std::min(config_.heartbeat_interval, config_.heartbeat_gap * (1 + static_cast<int>(directory_.size() / 50)));
 }
 
-void Node::correct_head() { next_heartbeat_ = std::min(next_heartbeat_, last_heartbeat_ + heartbeat_gap()); }
+void Node::correct_head() {
+  next_heartbeat_ = std::min(next_heartbeat_, last_heartbeat_ + heartbeat_gap());
+}
 
 void Node::maybe_heartbeat() {
   if (!head_up_) return;
@@ -148,6 +150,7 @@ void Node::learn_node(const NodeDescription& description) {
   const NodeId node = description.node;
   if (node == config_.self.node || removed_nodes_.contains(node)) return;
   directory_[node] = description;
+  unlisted_.erase(node);
   for (auto at = unresolved_.lower_bound({node, ProcessId{}}); at != unresolved_.end() && at->first.first == node;) {
     send(Peer::of(at->first.second, config_.self.node), NodeResolved{node, true, description.endpoint});
     at = unresolved_.erase(at);
@@ -158,6 +161,7 @@ void Node::learn_node(const NodeDescription& description) {
 void Node::remove_node(NodeId node) {
   if (node == config_.self.node) return;
   directory_.erase(node);
+  unlisted_.erase(node);
   removed_nodes_.put(node, true);
   if (const auto away = away_.find(node); away != away_.end()) {
     const std::set<LeaseId> lost = away->second;
@@ -213,6 +217,12 @@ void Node::end_everything(const std::string& why) {
 }
 
 void Node::sweep_membership() {
+  std::vector<NodeId> gone;
+  for (const auto& [node, deadline] : unlisted_) {
+    if (deadline <= now_) gone.push_back(node);
+    if (deadline > now_) want(deadline);
+  }
+  for (const NodeId node : gone) remove_node(node);
   if (last_round_trip_ != Instant::never() && !ended_all_) {
     const Instant end = last_round_trip_ + config_.head_grace;
     if (now_ >= end) {

@@ -95,6 +95,7 @@ struct Lease {
   std::vector<NodeId> refused;
   // Moved:
   NodeId moved_to;
+  std::uint32_t passes = 0;  // how often it was passed on; goes out as `hops`
   // Starting, granted:
   Allocation allocation;
   PoolKey pool;
@@ -115,7 +116,7 @@ struct JobUse {
 struct WantedHere {
   JobId job;
   ResourceRequest request;
-  Instant until{};                // forgotten then: it has found a place, or is shown again
+  Instant until{};  // forgotten then: it has found a place, or is shown again
 };
 
 // What waits in one line: leases of one job that want the same.

@@ -350,7 +350,9 @@ void Submitter::fail(std::uint64_t sequence, ErrorInfo error) {
   if (task.actor) {
     if (Actor* actor = actors_.find(task.actor)) leave_actor(*actor, task.actor, sequence);
   } else if (task.state == CallState::kQueued) {
-    std::erase(shapes_[shape_of(task.spec)].queue, sequence);
+    const std::uint32_t shape = shape_of(task.spec);
+    std::erase(shapes_[shape].queue, sequence);
+    touch_shape(shape);
   } else if (task.state == CallState::kPushed && task.lease != 0) {
     leave_pipeline(sequence, task);
   }

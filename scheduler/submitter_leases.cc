@@ -72,10 +72,15 @@ void Submitter::open_lease(std::uint64_t sequence, Lease& lease) {
   touch_shape(lease.shape);
 }
 
-// Round after round, each lease with room gets one task, so that no lease starves beside a full one.
+// Round after round, each lease with room gets one task, so that no lease starves beside a full one. Idle ones come
+// first.
 void Submitter::dispatch(std::uint32_t index) {
   Shape& shape = shapes_[index];
   shape.dirty = false;
+  if (!shape.queue.empty() && shape.open.size() > 1) {
+    std::stable_partition(shape.open.begin(), shape.open.end(),
+                          [this](std::uint64_t sequence) { return leases_.at(sequence).pipeline.empty(); });
+  }
   while (!shape.queue.empty() && !shape.open.empty()) {
     std::size_t kept = 0;
     for (std::size_t i = 0; i < shape.open.size(); ++i) {

@@ -77,6 +77,7 @@ function(mobula_add_layer name)
   target_compile_options(${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_BINARY_DIR}/layers/=>")
   set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+  mobula_join_files(${name})
   if(arg_PURE)
     target_compile_options(${name} PRIVATE
       "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ${PROJECT_SOURCE_DIR}/runtime/cmake/pure_fence.h>")
@@ -204,5 +205,6 @@ function(mobula_add_tune name)
   target_compile_definitions(${name} PRIVATE MOBULA_VERSION="${PROJECT_VERSION}")
   target_compile_options(${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:-ffile-prefix-map=${PROJECT_BINARY_DIR}/layers/=>")
+  mobula_join_files(${name})
   mobula_split_kernels(${name})
 endfunction()

@@ -23,7 +23,7 @@
 
 #include <mobula/detail/core.h>
 
-#include "runtime/core/engine.h"
+#include "runtime/core/engine/engine.h"
 #include "runtime/core/functions.h"
 #include "runtime/core/peer_links.h"
 #include "runtime/core/ref_cell.h"

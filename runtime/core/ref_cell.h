@@ -15,7 +15,7 @@
 #include <mobula/detail/core.h>
 
 #include "runtime/base/bytes.h"
-#include "runtime/core/engine_io.h"
+#include "runtime/core/engine/engine_io.h"
 
 namespace mobula::core {
 

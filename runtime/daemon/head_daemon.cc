@@ -5,17 +5,12 @@
 
 #include "runtime/base/protocol/roles.h"
 #include "runtime/base/rng.h"
+#include "runtime/daemon/wall_clock.h"
 
 namespace mobula::daemon {
 namespace {
 
-constexpr Duration kHelloTimeout = std::chrono::seconds(5);
-
-std::int64_t wall_offset_ms() {
-  const auto wall =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
-  return wall.count() - monotonic_now().nanoseconds / 1000000;
-}
+constexpr Duration kPeerHelloTimeout = std::chrono::seconds(5);
 
 }  // namespace
 
@@ -123,7 +118,7 @@ void HeadDaemon::serve(std::shared_ptr<net::Link> link, Role role) {
   handlers.on_frames = [this, link, peer, role](std::span<net::Frame> frames) { on_frames(link, *peer, role, frames); };
   handlers.on_closed = [this, link, peer](const ErrorInfo& why) { on_closed(link, *peer, why); };
   const std::weak_ptr<net::Link> weak = link;
-  loop_.call_after(kHelloTimeout, [weak, peer] {
+  loop_.call_after(kPeerHelloTimeout, [weak, peer] {
     if (const auto open = weak.lock(); open && peer->kind == PeerKind::kNone) {
       open->close(make_error(ErrorKind::kTimeout, "no hello came"));
     }

@@ -10,13 +10,14 @@
 
 #include "runtime/base/protocol/roles.h"
 #include "runtime/base/rng.h"
+#include "runtime/daemon/wall_clock.h"
 #include "runtime/process/host_info.h"
 #include "runtime/process/limits.h"
 
 namespace mobula::daemon {
 namespace {
 
-constexpr Duration kHelloTimeout = std::chrono::seconds(30);  // a worker's program may initialise for long
+constexpr Duration kProcessHelloTimeout = std::chrono::seconds(30);  // a worker's program may initialise for long
 constexpr Duration kHeadRetryMax = std::chrono::seconds(1);
 constexpr Duration kConnectTimeout = std::chrono::seconds(5);
 constexpr Duration kSampleInterval = std::chrono::seconds(1);
@@ -25,12 +26,6 @@ constexpr std::size_t kToHeadMax = 100000;                  // messages kept whi
 
 net::HostPort to_host_port(const Endpoint& endpoint) {
   return {endpoint.host, endpoint.port};
-}
-
-std::int64_t wall_offset_ms() {
-  const auto wall =
-      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
-  return wall.count() - monotonic_now().nanoseconds / 1000000;
 }
 
 // Messages of a process that its node's store answers.
@@ -275,7 +270,7 @@ void NodeDaemon::serve(std::shared_ptr<net::Link> link, Peer expected, bool remo
   };
   if (expected.kind == PeerKind::kNone) {
     const std::weak_ptr<net::Link> weak = link;
-    loop_.call_after(kHelloTimeout, [weak, peer] {
+    loop_.call_after(kProcessHelloTimeout, [weak, peer] {
       if (const auto open = weak.lock(); open && peer->kind == PeerKind::kNone) {
         open->close(make_error(ErrorKind::kTimeout, "no hello came"));
       }

@@ -25,11 +25,6 @@ constexpr int kBacklog = 512;
 constexpr int kAcceptsPerTurn = 64;
 constexpr Duration kAcceptPause = std::chrono::milliseconds(100);  // after the process ran out of descriptors
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
-
 void set_port(sockaddr_storage& address, std::uint16_t port) {
   if (address.ss_family == AF_INET) {
     reinterpret_cast<sockaddr_in&>(address).sin_port = htons(port);

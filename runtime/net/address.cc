@@ -25,10 +25,6 @@ ErrorInfo bad_address(std::string_view text, std::string_view why) {
                                              "[fd00::1]:6380");
 }
 
-struct FreeAddresses {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-
 }  // namespace
 
 Result<HostPort> parse_host_port(std::string_view text) {
@@ -98,7 +94,7 @@ Result<std::string> local_address_towards(const HostPort& to) {
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(to.host.c_str(), std::to_string(to.port).c_str(), &hints, &found);
-  const std::unique_ptr<addrinfo, FreeAddresses> list(found);
+  const Addresses list(found);
   if (error != 0) {
     return make_error(ErrorKind::kUnreachable,
                       "cannot resolve the host name " + to.host + ": " + ::gai_strerror(error));

@@ -172,7 +172,7 @@ class Server {
 
   // The daemon is gone or wants us gone: nothing that was started here may outlive it.
   [[noreturn]] void end() {
-    for (const auto& [pid, worker] : children_) {
+    for (const auto& [pid, child] : children_) {
       ::kill(pid, SIGKILL);
       signal_group(pid, SIGKILL);
       sweeper_.add(pid, monotonic_now());

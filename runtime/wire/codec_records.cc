@@ -27,7 +27,7 @@ MOBULA_WIRE(SubmissionRecord, (job, Job), (info, Info))
 namespace {
 
 // A record is missing from the switch below, or its overload here, when this does not compile or warns.
-struct InitArm {
+struct InitRecord {
   schema::Record::Builder at;
   void operator()(const ClusterRecord& record) { detail::write_struct<ClusterRecord>(at.initCluster(), record); }
   void operator()(const NodeRecord& record) { detail::write_struct<NodeRecord>(at.initNode(), record); }
@@ -71,7 +71,7 @@ Result<Bytes> encode_record(const Record& record) {
   auto* start = reinterpret_cast<std::byte*>(buffer.get());
   detail::write_segment_table(start, words);
   detail::FlatBuilder builder({reinterpret_cast<capnp::word*>(start + detail::kSegmentTable), words});
-  std::visit(InitArm{builder.initRoot<schema::Record>()}, record);
+  std::visit(InitRecord{builder.initRoot<schema::Record>()}, record);
   builder.check_full();
   return Bytes(std::move(buffer), start, size);
 }

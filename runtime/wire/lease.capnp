@@ -117,6 +117,7 @@ struct LeaseRefused {
     maker @0 :UInt64;
     sequence @1 :UInt64;
   }
+  hops @2 :UInt32;                    # of the request it answers
 }
 
 struct ProbeProcess {

@@ -75,7 +75,7 @@ void Process::perform(Actions& actions) {
     if (const auto* exit = std::get_if<ExitProcess>(&order)) {
       (void)exit;
       world.at(world.now + 1ms, [this] {
-        if (alive) world.kill(*this);
+        if (alive) world.kill(*this, true);
       });
     } else if (const auto* answer = std::get_if<ActorAnswer>(&order)) {
       asked.erase(answer->request);
@@ -129,7 +129,7 @@ void Process::on_ready(Ready& ready) {
     read.refs = value->refs;
   } else {
     auto& pinned = std::get<PinnedLocation>(ready.outcome);
-    if (pinned.object != ready.object || !world.stores[address.node].contains(pinned.object)) {
+    if (pinned.object != ready.object || !pins.contains(pinned.object)) {
       world.violation("a pinned object is not in the store");
     }
     read.refs = pinned.refs;
@@ -235,7 +235,7 @@ void Process::execute(Execute execute) {
       for (const ObjectLocator& ref : value->refs) running->held.push_back(ref);
     } else {
       const auto& pinned = std::get<PinnedLocation>(argument);
-      if (!world.stores[address.node].contains(pinned.object)) world.violation("a pinned argument is not in the store");
+      if (!pins.contains(pinned.object)) world.violation("a pinned argument is not in the store");
       for (const ObjectLocator& ref : pinned.refs) running->held.push_back(ref);
       const ObjectId object = pinned.object;
       world.at(world.now + world.delay(), [this, object] { post(ViewReleased{object}); });
@@ -362,6 +362,24 @@ void World::send(Process& from, Send send) {
   if (std::getenv("MOBULA_TRACE") != nullptr) {
     std::printf("%lld %s -> %s %s\n", static_cast<long long>(now.nanoseconds / 1000),
                 to_string(from.address.process).c_str() + 12, to_string(send.to).c_str(), name_of(send.message));
+    const auto list = [](const char* what, const std::vector<ObjectId>& objects) {
+      for (const ObjectId object : objects) std::printf("    %s %s\n", what, to_string(object).c_str());
+    };
+    if (const auto* freed = std::get_if<FreeObjects>(&send.message)) list("frees", freed->objects);
+    if (const auto* wanted = std::get_if<PinObject>(&send.message)) list("pins", {wanted->object});
+    if (const auto* place = std::get_if<ObjectLocation>(&send.message)) list("has", {place->object});
+    if (const auto* calls = std::get_if<PushCalls>(&send.message)) {
+      for (const Call& call : calls->calls)
+        list("call", {ObjectId{call.task.maker, call.task.sequence}, call.first_return});
+    }
+    if (const auto* back = std::get_if<GiveBack>(&send.message)) {
+      for (const TaskId& task : back->tasks) list("back", {ObjectId{task.maker, task.sequence}});
+    }
+    if (const auto* done = std::get_if<CallsDone>(&send.message)) {
+      for (const CallResult& result : done->results) list("done", {ObjectId{result.task.maker, result.task.sequence}});
+    }
+    if (const auto* borrow = std::get_if<BorrowObjects>(&send.message)) list("borrows", borrow->objects);
+    if (const auto* release = std::get_if<ReleaseObjects>(&send.message)) list("releases", release->objects);
   }
   if (send.to.kind == PeerKind::kHead || send.to.kind == PeerKind::kNode) {
     // Over the node: one FIFO link.
@@ -429,7 +447,7 @@ void World::break_link() {
   }
 }
 
-void World::kill(Process& process) {
+void World::kill(Process& process, bool graceful) {
   process.alive = false;
   process.inbox.clear();
   const ProcessId id = process.address.process;
@@ -439,8 +457,8 @@ void World::kill(Process& process) {
     if (ends.first != id && ends.second != id) continue;
     const ProcessId other = ends.first == id ? ends.second : ends.first;
     const int side = other < id ? 0 : 1;
-    ++link.epoch;
-    link.lost_until[side] = now + delay();
+    if (!graceful) ++link.epoch;  // else what it sent still arrives
+    link.lost_until[side] = std::max(now + delay(), graceful ? link.last[1 - side] : now);
     at(link.lost_until[side], [this, other, peer = process.address.peer(), why] {
       processes.at(other)->post(PeerLost{peer, why});
     });
@@ -624,8 +642,8 @@ void World::actor_ended(ActorId id, ErrorInfo why, bool for_good) {
   const bool again = !for_good && actor.restarts < actor.spec.max_restarts;
   if (!again) {
     if (for_good && actor.host && processes.at(actor.host)->alive) {
-      at(now + delay(), [this, host = actor.host] {
-        if (processes.at(host)->alive) kill(*processes.at(host));
+      at(now + 10s, [this, host = actor.host] {
+        if (processes.at(host)->alive) kill(*processes.at(host), true);
       });
     }
     why.kind = ErrorKind::kActorDied;
@@ -750,6 +768,8 @@ std::string World::at_rest() {
     for (const auto& [object, count] : store) {
       // A reader that was killed cannot report its copy.
       if (options.kills && cached.contains({node, object})) continue;
+      // A result that was sealed after its owner's death: the store's to find, not the engine's.
+      if (!processes.at(owner_of(object))->alive) continue;
       return "object " + to_string(object) + " is left in the store of node " + to_string(node);
     }
   }

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "runtime/base/rng.h"
-#include "runtime/core/engine.h"
+#include "runtime/core/engine/engine.h"
 
 namespace mobula::core::test {
 
@@ -99,7 +99,7 @@ class World {
     if (violations.empty()) violations = std::move(what);
   }
   Process& spawn(NodeId node);
-  void kill(Process& process);
+  void kill(Process& process, bool graceful = false);
 
   WorldOptions options;
   Rng rng;

@@ -39,10 +39,12 @@ const std::vector<Layer>& table() {
        {"values", "base", "scheduler", "objectstore", "gpu", "wire", "net", "process"},
        {"asio", "fmt"}},
 
+      {"engine", "runtime/core/engine", true, {"values", "base", "scheduler", "objectstore"}, {"fmt"}},
       {"core",
        "runtime/core",
        false,
-       {"values", "public", "base", "scheduler", "objectstore", "wire", "net", "process", "objectstore-io", "driver"},
+       {"values", "public", "base", "scheduler", "objectstore", "engine", "wire", "net", "process", "objectstore-io",
+        "driver"},
        {"asio", "openssl", "spdlog", "fmt", "json", "zlib"}},
       {"daemon",
        "runtime/daemon",

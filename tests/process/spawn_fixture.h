@@ -21,6 +21,19 @@
 
 namespace mobula::process::testing {
 
+// With a sanitizer every worker is executed, none forked: tests about zygotes are skipped.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kForks = false;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+inline constexpr bool kForks = false;
+#else
+inline constexpr bool kForks = true;
+#endif
+#else
+inline constexpr bool kForks = true;
+#endif
+
 constexpr Duration kPatience = std::chrono::seconds(30);
 
 inline std::string program_path(const std::string& name) {

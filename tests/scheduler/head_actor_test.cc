@@ -3,9 +3,7 @@
 #include "runtime/base/result.h"
 #include "tests/scheduler/head_fixture.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
-using namespace mobula::scheduler::test;
+namespace mobula::scheduler::test {
 
 namespace {
 
@@ -370,3 +368,5 @@ TEST_CASE("dead actors are remembered, but not for ever") {
   f.head.check();
   CHECK(f.store.size() <= kMaxDeadActors + 3);
 }
+
+}  // namespace mobula::scheduler::test

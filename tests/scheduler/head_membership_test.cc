@@ -3,9 +3,7 @@
 #include "runtime/base/result.h"
 #include "tests/scheduler/head_fixture.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
-using namespace mobula::scheduler::test;
+namespace mobula::scheduler::test {
 
 TEST_CASE("the first thing a head does is to write its epoch") {
   HeadFixture f;
@@ -295,3 +293,5 @@ TEST_CASE("why a lease waits, per node") {
   CHECK(replies[0].second.rows[0][2] == "never: needs 1 CPU (0 in all)");
   CHECK(replies[0].second.rows[1][2] == "needs 1 CPU (0 free)");
 }
+
+}  // namespace mobula::scheduler::test

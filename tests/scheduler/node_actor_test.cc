@@ -3,9 +3,7 @@
 #include "runtime/base/result.h"
 #include "tests/scheduler/node_fixture.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
-using namespace mobula::scheduler::test;
+namespace mobula::scheduler::test {
 
 namespace {
 
@@ -277,3 +275,5 @@ TEST_CASE("questions: workers at once, tasks from the processes with a deadline,
   REQUIRE(replies.size() == 1);
   CHECK(replies[0].second.rows.at(0).at(2) == "needs 4 CPU (1 free)");
 }
+
+}  // namespace mobula::scheduler::test

@@ -3,9 +3,7 @@
 #include "runtime/base/result.h"
 #include "tests/scheduler/node_fixture.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
-using namespace mobula::scheduler::test;
+namespace mobula::scheduler::test {
 
 TEST_CASE("a lease that fits: spawn, join, assign before grant") {
   NodeFixture f;
@@ -309,3 +307,5 @@ TEST_CASE("the end of a job is idempotent and spares other jobs") {
   CHECK(f.did<FreeJob>().empty());
   CHECK(f.node.stats().leases_held == 2);
 }
+
+}  // namespace mobula::scheduler::test

@@ -3,9 +3,7 @@
 #include "runtime/base/result.h"
 #include "tests/scheduler/node_fixture.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
-using namespace mobula::scheduler::test;
+namespace mobula::scheduler::test {
 
 namespace {
 
@@ -86,21 +84,23 @@ TEST_CASE("refused: asked again without that node, and after some refusals later
   AwayFixture f;
   const auto caller = f.driver(100, 5);
   f.move(caller, 1);
-  f.receive(Peer::of(kOther), LeaseRefused{{100, 1}});
+  f.receive(Peer::of(kOther), LeaseRefused{{100, 1}, 1});
   auto finds = f.sent<FindNode>();
   REQUIRE(finds.size() == 1);
   CHECK(finds[0].second.refused == std::vector<NodeId>{kOther});
   CHECK(f.sent<LeaseMoved>().at(0).second.node == f.self());
   f.receive(Peer::head(), NodeFound{{100, 1}, NodeId{3}, false, {}});
-  f.receive(Peer::of(NodeId{3}), LeaseRefused{{100, 1}});
+  f.receive(Peer::of(NodeId{3}), LeaseRefused{{100, 1}, 2});
   f.receive(Peer::head(), NodeFound{{100, 1}, kOther, false, {}});
-  f.receive(Peer::of(kOther), LeaseRefused{{100, 1}});
+  f.receive(Peer::of(kOther), LeaseRefused{{100, 1}, 1});  // the first one again
+  CHECK(f.actions.empty());
+  f.receive(Peer::of(kOther), LeaseRefused{{100, 1}, 3});
   CHECK(f.sent<FindNode>().empty());
   f.pass(100ms);
   REQUIRE(f.sent<FindNode>().size() == 1);
   CHECK(f.sent<FindNode>()[0].second.refused.empty());
   // A late refusal of an earlier offer changes nothing.
-  f.receive(Peer::of(NodeId{3}), LeaseRefused{{100, 1}});
+  f.receive(Peer::of(NodeId{3}), LeaseRefused{{100, 1}, 2});
   CHECK(f.actions.empty());
 }
 
@@ -257,3 +257,29 @@ TEST_CASE("declared dead: everything ends and the daemon starts anew") {
   REQUIRE(f.did<StopNode>().size() == 1);
   CHECK(f.did<StopNode>()[0].restart);
 }
+
+TEST_CASE("what a broken link between nodes lost is settled") {
+  AwayFixture f;
+  const auto caller = f.driver(100, 5);
+  f.move(caller, 1);
+  f.step({PeerLost{Peer::of(kOther), {}}});
+  f.pass(1100ms);
+  REQUIRE(f.sent<RequestLease>().size() == 1);
+  CHECK(f.sent<RequestLease>()[0].second.hops == 1);
+  f.receive(Peer::of(kOther), ReclaimLease{{100, 1}});  // known, and there
+  CHECK(f.actions.empty());
+  f.receive(Peer::of(kOther), ReclaimLease{{100, 9}});
+  CHECK(f.sent<ReturnLease>().size() == 1);
+  // The other side asks after what it holds for us.
+  NodeFixture other(2);
+  other.head_joins({describe(2, 0), describe(3, 0)});
+  const ProcessAddress far{ProcessId{900}, kOther, JobId{5}};
+  auto request = NodeFixture::request(far, 1);
+  request.hops = 1;
+  other.receive(Peer::of(kOther), request);
+  other.step({PeerLost{Peer::of(kOther), {}}});
+  other.pass(1100ms);
+  CHECK(other.sent<ReclaimLease>().size() == 1);
+}
+
+}  // namespace mobula::scheduler::test

@@ -3,9 +3,7 @@
 #include "runtime/base/result.h"
 #include "tests/scheduler/node_fixture.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
-using namespace mobula::scheduler::test;
+namespace mobula::scheduler::test {
 
 TEST_CASE("another job that has waited 100 ms gets its fair share, no more") {
   NodeFixture f(4);
@@ -132,3 +130,5 @@ TEST_CASE("a job of another node gets its share here, too, once the head shows t
   f.receive(Peer::of(greedy.node), NodeFixture::request(greedy, 4));
   CHECK(f.sent<LeaseRefused>().empty());
 }
+
+}  // namespace mobula::scheduler::test

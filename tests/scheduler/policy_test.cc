@@ -5,8 +5,7 @@
 #include "scheduler/bounded.h"
 #include "scheduler/policy.h"
 
-using namespace mobula;
-using namespace mobula::scheduler;
+namespace mobula::scheduler::test {
 
 namespace {
 
@@ -110,3 +109,5 @@ TEST_CASE("bounded memory forgets the oldest") {
   CHECK(memory.find(0) == nullptr);
   CHECK(*memory.find(3) == 3);
 }
+
+}  // namespace mobula::scheduler::test

@@ -6,6 +6,7 @@
 #include <cerrno>
 
 #include <system_error>
+#include <utility>
 
 #include <mobula/error.h>
 
@@ -41,6 +42,13 @@ class Descriptor {
 };
 
 }  // namespace
+
+void refuse(std::string message) {
+  ErrorInfo info;
+  info.kind = ErrorKind::kInvalid;
+  info.message = std::move(message);
+  throw_error(std::move(info));
+}
 
 void throw_file_error(const char* what, const std::filesystem::path& path, int code) {
   ErrorInfo info;

@@ -1,4 +1,4 @@
-// Small things about files that the writers of tune/run share.
+// Small things about files and refusals that tune/run's parts share.
 #pragma once
 
 #include <filesystem>
@@ -7,6 +7,8 @@
 
 namespace mobula::tune {
 
+// Throws Invalid.
+[[noreturn]] void refuse(std::string message);
 // Throws OutOfDisk when `code` says that, else Invalid: "cannot <what> <path>: <reason>".
 [[noreturn]] void throw_file_error(const char* what, const std::filesystem::path& path, int code);
 

@@ -16,13 +16,6 @@
 namespace mobula::tune {
 namespace {
 
-[[noreturn]] void refuse(std::string message) {
-  ErrorInfo info;
-  info.kind = ErrorKind::kInvalid;
-  info.message = std::move(message);
-  throw_error(std::move(info));
-}
-
 class CloseOnError {
  public:
   explicit CloseOnError(int& fd) : fd_(fd) {}

@@ -16,13 +16,6 @@ namespace {
 
 constexpr const char* kJournalName = "journal.jsonl";
 
-[[noreturn]] void refuse(std::string message) {
-  ErrorInfo info;
-  info.kind = ErrorKind::kInvalid;
-  info.message = std::move(message);
-  throw_error(std::move(info));
-}
-
 std::string now_text() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

@@ -69,13 +69,6 @@ std::uint64_t checksum(std::span<const std::byte> bytes) {
   return hash;
 }
 
-[[noreturn]] void refuse(std::string message) {
-  ErrorInfo info;
-  info.kind = ErrorKind::kInvalid;
-  info.message = std::move(message);
-  throw_error(std::move(info));
-}
-
 }  // namespace
 
 Row make_row(const TrialState& trial, std::uint32_t number, const TrialReported& report,

@@ -12,6 +12,7 @@
 #include <mobula/tune/run.h>
 
 #include "tune/experiment/experiment.h"
+#include "tune/run/files.h"
 #include "tune/run/interrupt.h"
 #include "tune/run/journal_file.h"
 #include "tune/run/places.h"
@@ -27,13 +28,6 @@ constexpr auto kPollEvery = std::chrono::milliseconds(100);  // interrupts, the 
 constexpr auto kCapacityEvery = std::chrono::seconds(2);
 constexpr std::size_t kErrorBytesMax = std::size_t{16} << 10;  // of an error's text in the journal
 constexpr std::uint32_t kSlotsMax = 10'000;
-
-[[noreturn]] void refuse(std::string message) {
-  ErrorInfo info;
-  info.kind = ErrorKind::kInvalid;
-  info.message = std::move(message);
-  throw_error(std::move(info));
-}
 
 // A running attempt, as the driver sees it.
 struct Running {

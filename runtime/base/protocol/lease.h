@@ -57,7 +57,8 @@ struct ReturnLease {
   friend bool operator==(const ReturnLease&, const ReturnLease&) = default;
 };
 
-// node -> caller: give it back once nothing runs on it (fair share). Repeated until it is.
+// node -> caller: give it back once nothing runs on it (fair share). Repeated until it is. Also to the caller's node,
+// after their link was broken: it answers ReturnLease when it knows nothing of the lease.
 struct ReclaimLease {
   LeaseId lease;
   friend bool operator==(const ReclaimLease&, const ReclaimLease&) = default;
@@ -111,6 +112,7 @@ struct NodeFound {
 // other node -> the node that passed a lease on: no room after all.
 struct LeaseRefused {
   LeaseId lease;
+  std::uint32_t hops = 0;  // of the request it answers
   friend bool operator==(const LeaseRefused&, const LeaseRefused&) = default;
 };
 

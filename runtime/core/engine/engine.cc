@@ -1,4 +1,4 @@
-#include "runtime/core/engine.h"
+#include "runtime/core/engine/engine.h"
 
 #include <algorithm>
 #include <type_traits>
@@ -64,7 +64,7 @@ void Engine::step(Instant now, std::span<Event> events, Actions& actions) {
 }
 
 void Engine::maybe_exit() {
-  if (!exit_ || (owner_.handing_over() && now_ < exit_by_)) return;
+  if (!exit_ || (owner_.unfinished() && now_ < exit_by_)) return;
   actions_->orders.emplace_back(*std::exchange(exit_, std::nullopt));
   exit_by_ = Instant::never();
 }

@@ -15,8 +15,8 @@
 
 #include "objectstore/owner.h"
 #include "runtime/base/id_map.h"
-#include "runtime/core/engine_io.h"
-#include "runtime/core/peer_watch.h"
+#include "runtime/core/engine/engine_io.h"
+#include "runtime/core/engine/peer_watch.h"
 #include "scheduler/executor.h"
 #include "scheduler/submitter.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/core/peer_watch.h"
+#include "runtime/core/engine/peer_watch.h"
 
 #include <utility>
 
