@@ -15,8 +15,8 @@ ErrorInfo freed_error(ObjectId object) {
                                                 "ObjectRef for as long as it is needed");
 }
 
-bool any_refs(const std::vector<Value>& values) {
-  return std::any_of(values.begin(), values.end(), [](const Value& value) { return !refs_of(value).empty(); });
+bool any_refs(const std::vector<CallValue>& values) {
+  return std::any_of(values.begin(), values.end(), [](const CallValue& value) { return !refs_of(value).empty(); });
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ void Owner::on(Unpin& event) {
 // ---- values
 // -----------------------------------------------------------------------------------------------------------------
 
-Owner::State Owner::to_state(Value value) {
+Owner::State Owner::to_state(CallValue value) {
   if (auto* inline_value = std::get_if<InlineValue>(&value)) return std::move(*inline_value);
   auto& stored = std::get<StoredValue>(value);
   return Stored{stored.size, std::move(stored.nodes), std::move(stored.refs)};
@@ -241,7 +241,7 @@ void Owner::free_leftovers(const StoreResults& event) {
 }
 
 void Owner::on(DiscardResults& event) {
-  for (const Value& value : event.values) {
+  for (const CallValue& value : event.values) {
     const auto* stored = std::get_if<StoredValue>(&value);
     if (stored == nullptr) continue;
     const Object* entry = objects_.find(stored->object.id);
@@ -260,9 +260,9 @@ void Owner::on(DiscardResults& event) {
     outbox_.last<HandoffDone>(event.executor).tasks.push_back(event.task);
 }
 
-std::vector<ObjectLocator> Owner::foreign_of(const std::vector<Value>& values) const {
+std::vector<ObjectLocator> Owner::foreign_of(const std::vector<CallValue>& values) const {
   std::vector<ObjectLocator> foreign;
-  for (const Value& value : values) {
+  for (const CallValue& value : values) {
     for (const ObjectLocator& ref : refs_of(value)) {
       if (!own(ref.id)) foreign.push_back(ref);
     }

@@ -148,8 +148,8 @@ class Owner {
   StoredValue stored_value(ObjectId object, const Object& entry) const;
   bool ready(const Object& entry) const { return entry.state.index() != 0; }
   const std::vector<ObjectLocator>& inside(const Object& entry) const;
-  std::vector<ObjectLocator> foreign_of(const std::vector<Value>& values) const;
-  static State to_state(Value value);
+  std::vector<ObjectLocator> foreign_of(const std::vector<CallValue>& values) const;
+  static State to_state(CallValue value);
 
   void end_handoff(TaskId task);
   void process_gone(const Peer& peer, const ErrorInfo& why);

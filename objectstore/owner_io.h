@@ -74,7 +74,7 @@ struct StoreResults {
   TaskId task;
   ObjectId first;
   std::uint32_t count = 1;
-  std::vector<Value> values;
+  std::vector<CallValue> values;
   std::optional<ErrorInfo> error;
   Peer executor;                // that holds the references in `values` until HandoffDone
   std::vector<NodeId> left_on;  // where earlier attempts died, which may have left copies of their own
@@ -82,7 +82,7 @@ struct StoreResults {
 // Results nobody waits for (a repeat, or an attempt that was given up): let go of what they hold.
 struct DiscardResults {
   TaskId task;
-  std::vector<Value> values;
+  std::vector<CallValue> values;
   Peer executor;
 };
 

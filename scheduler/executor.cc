@@ -15,7 +15,7 @@ constexpr std::size_t kAnswerBytes = 256;
 
 std::size_t bytes_of(const CallResult& result) {
   std::size_t bytes = kAnswerBytes;
-  for (const Value& value : result.returns) {
+  for (const CallValue& value : result.returns) {
     if (const auto* inline_value = std::get_if<InlineValue>(&value)) bytes += inline_value->bytes.size();
   }
   if (result.error) bytes += result.error->message.size() + result.error->log_tail.size();
@@ -170,7 +170,7 @@ Executor::Active& Executor::admit(const Peer& from, LeaseId lease, Call call, st
   active.lease = lease;
   active.spec = std::move(spec);
   NeedArguments need;
-  for (const Value& argument : active.call.arguments) {
+  for (const CallValue& argument : active.call.arguments) {
     if (const auto* stored = std::get_if<StoredValue>(&argument)) need.values.push_back(*stored);
   }
   if (!need.values.empty()) {
@@ -226,7 +226,7 @@ void Executor::run(Active& active) {
   execute.incarnation = active.call.incarnation;
   execute.arguments.reserve(active.call.arguments.size());
   std::size_t next = 0;
-  for (Value& argument : active.call.arguments) {
+  for (CallValue& argument : active.call.arguments) {
     if (auto* value = std::get_if<InlineValue>(&argument)) {
       execute.arguments.emplace_back(std::move(*value));
     } else {

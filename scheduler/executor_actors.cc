@@ -30,7 +30,7 @@ void Executor::receive(const Peer&, HostActor& message) {
   hosted.incarnation = message.incarnation;
   hosted.slot = message.slot;
   NeedArguments need;
-  for (const Value& argument : hosted.spec.arguments) {
+  for (const CallValue& argument : hosted.spec.arguments) {
     if (const auto* stored = std::get_if<StoredValue>(&argument)) need.values.push_back(*stored);
   }
   if (need.values.empty()) {
@@ -70,7 +70,7 @@ void Executor::construct(ActorId id, std::vector<PinnedLocation> pinned) {
   execute.returns = 0;
   execute.max_concurrency = hosted.spec.max_concurrency;
   std::size_t next = 0;
-  for (Value& argument : hosted.spec.arguments) {
+  for (CallValue& argument : hosted.spec.arguments) {
     if (auto* value = std::get_if<InlineValue>(&argument)) {
       execute.arguments.emplace_back(std::move(*value));
     } else {
@@ -183,8 +183,9 @@ void Executor::start_methods(ActorId id) {
   if (hosted == nullptr) return;
   hosted->dirty = false;
   if (hosted->state == ActorState::kStarting) return;
+  const std::uint32_t room = hosted->spec.max_concurrency == 1 ? config_.methods_ahead : hosted->spec.max_concurrency;
   std::vector<ProcessId> held;  // callers whose next call waits for its arguments
-  for (std::size_t i = 0; i < hosted->queue.size() && i < kScanMax && hosted->running < hosted->spec.max_concurrency;) {
+  for (std::size_t i = 0; i < hosted->queue.size() && i < kScanMax && hosted->running < room;) {
     Active& active = calls_.at(hosted->queue[i]);
     const ProcessId caller = active.caller.process();
     const bool in_order = std::find(held.begin(), held.end(), caller) == held.end();

@@ -127,7 +127,10 @@ struct ExecutorConfig {
   std::size_t tombstones_max = 4096;  // cancels that came before their call
   std::size_t answers_max = 4096;     // kept for a repeat, per caller
   std::size_t answer_bytes_max = 16 << 20;
-  std::size_t message_bytes_max = 1 << 20;        // results in one CallsDone
+  std::size_t message_bytes_max = 1 << 20;  // results in one CallsDone
+  // Methods of an actor of one thread that are handed out before their turn, in order, so that each does not cost a
+  // step of its own. One that is cancelled before its turn is answered without being run (CancelRunning).
+  std::uint32_t methods_ahead = 16;
   Duration lease_wait = std::chrono::seconds(2);  // for the node's word on an unknown lease
   Duration order_wait = std::chrono::seconds(1);  // for a missing earlier call of the same caller
 };

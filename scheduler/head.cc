@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "runtime/base/check.h"
+#include "runtime/base/result.h"
 
 namespace mobula::scheduler {
 namespace {
@@ -161,21 +162,57 @@ const NodeDescription* Head::find_node(NodeId node) const {
   return at == nodes_.end() ? nullptr : &at->second.description;
 }
 
-NodeId Head::locate(const std::string& entity) const {
-  if (const auto at = submissions_.find(entity); at != submissions_.end()) return at->second.info.node;
-  ActorId actor;
-  if (parse_id(entity, actor)) {
+std::vector<NodeId> Head::live_nodes() const {
+  std::vector<NodeId> nodes;
+  for (const NodeView& view : views_) nodes.push_back(view.node);
+  return nodes;
+}
+
+LogPlace Head::log_place(const std::string& entity) const {
+  const auto none = [](std::string why) {
+    return LogPlace{{}, {}, make_error(ErrorKind::kObjectLost, std::move(why))};
+  };
+  const auto of_submission = [&](const SubmissionEntry& entry) {
+    const SubmissionInfo& info = entry.info;
+    if (info.node) return LogPlace{info.node, info.submission, {}};
+    return none(info.submission + " has not been started" + (info.message.empty() ? "" : ": " + info.message) +
+                ". `mobula explain " + info.submission + "` says what it waits for.");
+  };
+  if (const auto at = submissions_.find(entity); at != submissions_.end()) return of_submission(at->second);
+  if (entity.starts_with("job-")) return none("no submission \"" + entity + "\" is known; see `mobula list jobs`");
+  if (ActorId actor; parse_id(entity, actor)) {
     const auto at = actors_.find(actor);
-    return at == actors_.end() ? NodeId{} : at->second.info.address.host.node;
+    if (at == actors_.end()) return none("no actor " + entity + " is known; see `mobula list actors`");
+    const ProcessAddress& host = at->second.info.address.host;
+    if (!host.process) return none("the actor " + entity + " runs in no worker now, so it has no log");
+    return {host.node, to_string(host.process), {}};
   }
   std::uint64_t id = 0;
-  if (!parse_hex(entity, id)) return {};
-  if (nodes_.contains(NodeId{id})) return NodeId{id};
-  if (const auto at = jobs_.find(JobId{id}); at != jobs_.end()) return at->second.job.driver.node;
-  for (const auto& [actor_id, entry] : actors_) {
-    if (entry.info.address.host.process.value == id) return entry.info.address.host.node;
+  if (!parse_hex(entity, id)) {
+    return none("\"" + entity + "\" is no id of a worker, actor, job, submission or node; `mobula list` shows them");
   }
-  return {};
+  if (nodes_.contains(NodeId{id})) return {NodeId{id}, entity, {}};
+  if (const auto at = jobs_.find(JobId{id}); at != jobs_.end()) {
+    const auto submission = submissions_.find(at->second.job.submission);
+    if (submission != submissions_.end()) return of_submission(submission->second);
+    return none("job " + entity +
+                " was not submitted: its driver prints on the terminal it was started from. For its "
+                "workers see `mobula list workers --filter job=" +
+                entity + "`.");
+  }
+  for (const auto& [actor_id, entry] : actors_) {
+    if (entry.info.address.host.process.value == id) return {entry.info.address.host.node, entity, {}};
+  }
+  return {{}, entity, {}};
+}
+
+bool Head::needs_content(const std::string& hash) const {
+  for (const auto& [id, entry] : submissions_) {
+    const SubmissionPhase phase = entry.info.phase;
+    if (phase != SubmissionPhase::kPending && phase != SubmissionPhase::kRunning) continue;
+    if (entry.job.working_dir == hash) return true;
+  }
+  return false;
 }
 
 }  // namespace mobula::scheduler

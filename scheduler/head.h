@@ -96,6 +96,12 @@ struct StopHead {
 using HeadAction = std::variant<Send, Persist, StopHead>;
 using HeadActions = std::vector<HeadAction>;
 
+struct LogPlace {
+  NodeId node;       // zero: not known here, any node may have it
+  std::string name;  // the node's name for it: a submission, or the id of a worker or node
+  std::optional<ErrorInfo> error;
+};
+
 struct HeadStats {
   std::uint64_t epoch = 0;
   std::uint64_t finds = 0;
@@ -126,8 +132,11 @@ class Head {
   std::uint64_t epoch() const { return epoch_; }
   // For the daemon's router and for sharing content; nullptr when unknown or dead.
   const NodeDescription* find_node(NodeId node) const;
-  // Where a worker, actor, job or submission is, for ReadLog; zero when unknown.
-  NodeId locate(const std::string& entity) const;
+  std::vector<NodeId> live_nodes() const;
+  // Whose log that is and where it lies, for ReadLog: of a worker, actor, job, submission or node.
+  LogPlace log_place(const std::string& entity) const;
+  // True while a submission that has not ended needs these files.
+  bool needs_content(const std::string& hash) const;
 
  private:
   // head.cc: dispatch, restart

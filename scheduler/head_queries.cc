@@ -8,6 +8,10 @@
 namespace mobula::scheduler {
 namespace {
 
+bool is_active(const SubmissionInfo& info) {
+  return info.phase == SubmissionPhase::kPending || info.phase == SubmissionPhase::kRunning;
+}
+
 const char* name_of(SubmissionPhase phase) {
   switch (phase) {
     case SubmissionPhase::kPending: return "pending";
@@ -304,7 +308,7 @@ QueryReply Head::job_rows() const {
     if (const auto at = submissions_.find(job.submission); at != submissions_.end()) {
       shown.insert(job.submission);
       state = name_of(at->second.info.phase);
-      exit_code = std::to_string(at->second.info.exit_code);
+      if (!is_active(at->second.info)) exit_code = std::to_string(at->second.info.exit_code);
       message = at->second.info.message;
     }
     reply.rows.push_back({to_string(id), job.submission, state, job.name, or_empty(job.driver.node),
@@ -316,7 +320,7 @@ QueryReply Head::job_rows() const {
     const SubmissionInfo& info = entry.info;
     reply.rows.push_back({or_empty(info.job), id, name_of(info.phase), "", or_empty(info.node), "",
                           std::to_string(info.start_time_ms), std::to_string(info.end_time_ms),
-                          std::to_string(info.exit_code), command(info.argv), info.message});
+                          is_active(info) ? "" : std::to_string(info.exit_code), command(info.argv), info.message});
   }
   return reply;
 }
@@ -367,7 +371,7 @@ void Head::explain_into(const std::string& target, QueryReply& reply) const {
 bool Head::kill_here(const std::string& target, QueryReply& reply) {
   reply.columns = {"killed", "node"};
   if (const auto at = submissions_.find(target); at != submissions_.end()) {
-    if (at->second.info.phase == SubmissionPhase::kPending || at->second.info.phase == SubmissionPhase::kRunning) {
+    if (is_active(at->second.info)) {
       reply.rows.push_back({"submission " + target, or_empty(at->second.info.node)});
       stop_submission(at->second);
     }
@@ -384,6 +388,12 @@ bool Head::kill_here(const std::string& target, QueryReply& reply) {
     const auto at = jobs_.find(id);
     if (at == jobs_.end() || at->second.ended) return false;
     reply.rows.push_back({"job " + target, or_empty(at->second.job.driver.node)});
+    // A submitted driver is told to end, and its job ends with it; one that was started by hand loses its node.
+    const auto submission = submissions_.find(at->second.job.submission);
+    if (submission != submissions_.end() && is_active(submission->second.info)) {
+      stop_submission(submission->second);
+      return true;
+    }
     end_job(id, "it was killed on request");
     return true;
   }

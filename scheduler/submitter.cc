@@ -71,8 +71,8 @@ Submitter::Task& Submitter::new_task(TaskId id, SpecRef spec, std::vector<Argume
   return task;
 }
 
-void Submitter::take_arguments(std::vector<ArgumentIn> arguments, std::vector<Value>& values, std::uint32_t& unresolved,
-                               const Waiter& waiter) {
+void Submitter::take_arguments(std::vector<ArgumentIn> arguments, std::vector<CallValue>& values,
+                               std::uint32_t& unresolved, const Waiter& waiter) {
   values.reserve(arguments.size());
   std::vector<ObjectLocator> needed;
   for (ArgumentIn& argument : arguments) {
@@ -154,8 +154,8 @@ void Submitter::on(ObjectKnown& event) {
 namespace {
 
 // False when the outcome is an error.
-bool fill(std::vector<Value>& arguments, ObjectId object, const Outcome& outcome) {
-  for (Value& argument : arguments) {
+bool fill(std::vector<CallValue>& arguments, ObjectId object, const Outcome& outcome) {
+  for (CallValue& argument : arguments) {
     const auto* stored = std::get_if<StoredValue>(&argument);
     if (stored == nullptr || stored->object.id != object) continue;
     if (const auto* value = std::get_if<InlineValue>(&outcome)) {
@@ -171,8 +171,8 @@ bool fill(std::vector<Value>& arguments, ObjectId object, const Outcome& outcome
 
 }  // namespace
 
-void Submitter::drop_waiters(const std::vector<Value>& arguments, const Waiter& waiter) {
-  for (const Value& argument : arguments) {
+void Submitter::drop_waiters(const std::vector<CallValue>& arguments, const Waiter& waiter) {
+  for (const CallValue& argument : arguments) {
     const auto* stored = std::get_if<StoredValue>(&argument);
     if (stored == nullptr) continue;
     std::vector<Waiter>* waiters = waiters_.find(stored->object.id);

@@ -56,7 +56,7 @@ class Submitter {
   enum class CallState : std::uint8_t { kWaiting, kQueued, kPushed };
   struct Task {
     SpecRef spec;
-    std::vector<Value> arguments;
+    std::vector<CallValue> arguments;
     TaskId parent;
     ActorId actor;  // actor calls
     ObjectId first_return;
@@ -177,9 +177,9 @@ class Submitter {
   TaskId task_id(std::uint64_t sequence) const { return {config_.self.process.value, sequence}; }
   Task& new_task(TaskId id, SpecRef spec, std::vector<ArgumentIn> arguments, std::uint32_t returns, ObjectId first,
                  TaskId parent);
-  void take_arguments(std::vector<ArgumentIn> arguments, std::vector<Value>& values, std::uint32_t& unresolved,
+  void take_arguments(std::vector<ArgumentIn> arguments, std::vector<CallValue>& values, std::uint32_t& unresolved,
                       const Waiter& waiter);
-  void drop_waiters(const std::vector<Value>& arguments, const Waiter& waiter);
+  void drop_waiters(const std::vector<CallValue>& arguments, const Waiter& waiter);
   void resolve(Task& task, std::uint64_t sequence, ObjectId object, const Outcome& outcome);
   void resolve(Creation& creation, ActorId actor, ObjectId object, const Outcome& outcome);
   void enqueue(Task& task, std::uint64_t sequence);

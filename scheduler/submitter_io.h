@@ -116,7 +116,7 @@ struct CallSettled {
   TaskId task;
   ObjectId first_return;
   std::uint32_t returns = 1;
-  std::vector<Value> values;
+  std::vector<CallValue> values;
   std::optional<ErrorInfo> error;
   Peer executor;
   bool pinned = false;          // its arguments hold references
@@ -125,7 +125,7 @@ struct CallSettled {
 // An answer that nobody waits for.
 struct StaleAnswer {
   TaskId task;
-  std::vector<Value> values;
+  std::vector<CallValue> values;
   Peer executor;
 };
 // The first, the last unanswered call of an actor: its handle is held meanwhile.

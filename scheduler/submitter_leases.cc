@@ -136,7 +136,7 @@ void Submitter::request_leases(std::uint32_t index) {
     lease.name = tasks_.at(shape.queue[first]).spec.spec->name;
     std::vector<std::pair<NodeId, std::uint64_t>>& locality = lease.locality;
     for (std::size_t i = first; i < shape.queue.size() && i < first + kLocalityTasks; ++i) {
-      for (const Value& argument : tasks_.at(shape.queue[i]).arguments) {
+      for (const CallValue& argument : tasks_.at(shape.queue[i]).arguments) {
         const auto* stored = std::get_if<StoredValue>(&argument);
         if (stored == nullptr) continue;
         for (const NodeId node : stored->nodes) {

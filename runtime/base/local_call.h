@@ -50,7 +50,7 @@ using ResultIn = std::variant<InlineValue, StoredResult>;
 // What became of an object, as far as a process needs to know.
 using Outcome = std::variant<InlineValue, StoredValue, ErrorInfo>;
 
-inline const std::vector<ObjectLocator>& refs_of(const Value& value) {
+inline const std::vector<ObjectLocator>& refs_of(const CallValue& value) {
   return value.index() == 0 ? std::get<0>(value).refs : std::get<1>(value).refs;
 }
 

@@ -29,6 +29,20 @@ struct StopOptions {
 };
 int stop(const StopOptions& options);
 
+struct BenchOptions {
+  std::string rows;    // regular expression; "": all that are quick
+  double seconds = 3;  // of a row, all rounds together
+  bool json = false;
+};
+int bench(const BenchOptions& options);
+// One measurement that needs a process of its own, for bench(): prints a number.
+struct BenchPartOptions {
+  std::string limit;
+  double seconds = 1;
+  bool start_up = false;
+};
+int bench_part(const BenchPartOptions& options);
+
 int status(const ClusterOptions& cluster, bool json);
 int list(const ClusterOptions& cluster, const std::string& what, const TableOptions& options);
 int explain(const ClusterOptions& cluster, const std::string& id, bool json);

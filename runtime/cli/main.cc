@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 
 #include "runtime/cli/commands.h"
+#include "runtime/cli/jobs.h"
 
 namespace {
 
@@ -139,6 +140,24 @@ struct Commands {
     });
   }
 
+  BenchOptions bench_options;
+  BenchPartOptions part;
+  void benches() {
+    auto* command = app.add_subcommand("bench", "measure a running cluster against the limits of this machine");
+    command->footer("Example: mobula bench --rows 'actor|Unix' --seconds 3 --json");
+    command->add_option("--rows", bench_options.rows, "only what this regular expression finds (ECMAScript)");
+    command->add_option("--seconds", bench_options.seconds, "of each row, its three rounds together")
+        ->check(CLI::Range(0.03, 3600.0))
+        ->capture_default_str();
+    command->add_flag("--json", bench_options.json, "a JSON line for each row");
+    command->callback([this] { code = bench(bench_options); });
+    auto* one = app.add_subcommand("bench-part", "one measurement in a process of its own")->group("");
+    one->add_option("--limit", part.limit);
+    one->add_option("--seconds", part.seconds);
+    one->add_flag("--start-up", part.start_up);
+    one->callback([this] { code = bench_part(part); });
+  }
+
   DaemonOptions daemon;
   std::vector<std::string> resources;
   std::vector<std::string> labels;
@@ -168,10 +187,13 @@ int main(int argc, char** argv) {
   Commands commands;
   commands.app.require_subcommand(1);
   commands.app.footer(
-      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the head cannot be reached, 4 refused, 5 not found.");
+      "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the head cannot be reached, 4 refused, 5 not found; for jobs "
+      "also 6 it was stopped, 7 it has not ended in time.");
   commands.start();
   commands.stop();
   commands.questions();
+  add_job_commands(commands.app, commands.code);
+  commands.benches();
   commands.daemons();
   try {
     commands.app.parse(argc, argv);

@@ -17,6 +17,8 @@ enum ExitCode : int {
   kHeadUnreachable = 3,
   kRefused = 4,
   kNotFound = 5,
+  kStopped = 6,   // the job was stopped
+  kNotEnded = 7,  // the job has not ended in time
 };
 
 int exit_code_of(const ErrorInfo& error);

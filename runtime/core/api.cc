@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <utility>
@@ -10,6 +11,7 @@
 
 #include "runtime/core/local_runtime.h"
 #include "runtime/core/worker_hooks.h"
+#include "runtime/process/libraries.h"
 
 namespace mobula::detail {
 namespace {
@@ -111,8 +113,7 @@ ObjectId RefHandle::id() const {
 
 std::vector<RefHandle> submit_task(const FunctionRecord& function, std::vector<CallArgument> arguments,
                                    std::uint32_t returns, const CallOptions& options) {
-  return LocalRuntime::require()->submit(core::key_of(function), function.display, std::move(arguments), returns,
-                                         options);
+  return LocalRuntime::require()->submit(function, std::move(arguments), returns, options);
 }
 
 std::shared_ptr<const ActorState> create_actor(const FunctionRecord& constructor, std::vector<CallArgument> arguments,
@@ -144,8 +145,7 @@ std::shared_ptr<const ActorState> adopt_actor(ActorState state) {
 std::vector<RefHandle> submit_call(const ActorState& actor, const FunctionRecord& method,
                                    std::vector<CallArgument> arguments, std::uint32_t returns,
                                    const CallOptions& options) {
-  return LocalRuntime::require()->submit_call(actor, core::key_of(method), method.display, std::move(arguments),
-                                              returns, options);
+  return LocalRuntime::require()->submit_call(actor, method, std::move(arguments), returns, options);
 }
 
 void kill_actor(const ActorState& actor, bool no_restart) {
@@ -284,17 +284,25 @@ std::vector<NodeInfo> list_nodes() {
   return nodes;
 }
 
+// Workers load it with the libraries that came with it, those first.
 void load_library(const std::string& path) {
   auto runtime = LocalRuntime::require();
   char* full = ::realpath(path.c_str(), nullptr);
   const std::string absolute = full == nullptr ? path : full;
   std::free(full);  // NOLINT(cppcoreguidelines-no-malloc): its contract
+  const std::vector<process::Library> before = process::libraries_to_ship();
   if (::dlopen(absolute.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
     const char* why = ::dlerror();  // NOLINT(concurrency-mt-unsafe): per thread in glibc
     throw_error(
         make_error(ErrorKind::kInvalid, "cannot load " + path + ": " + (why == nullptr ? "unknown error" : why)));
   }
-  runtime->add_library(absolute);
+  const std::vector<process::Library> after = process::libraries_to_ship();
+  std::vector<std::string> lines;
+  for (auto library = after.rbegin(); library != after.rend(); ++library) {
+    const bool fresh = std::find(before.begin(), before.end(), *library) == before.end();
+    if (fresh || library->path == absolute) lines.push_back(process::to_line(*library));
+  }
+  runtime->add_libraries(lines);
 }
 
 void on_worker_start(void (*function)()) {

@@ -19,6 +19,7 @@
 #include "runtime/process/daemon_launch.h"
 #include "runtime/process/find_binary.h"
 #include "runtime/process/host_info.h"
+#include "runtime/process/libraries.h"
 #include "runtime/process/limits.h"
 #include "runtime/process/session_dir.h"
 #include "runtime/process/worker_mode.h"
@@ -144,11 +145,16 @@ void start_driver(int argc, char** argv, const InitOptions& options) {
   hello.job = JobId{rng.id()};
   hello.pid = static_cast<std::uint64_t>(::getpid());
   hello.log_to_driver = options.log_to_driver;
+  if (const std::string submission = from_environment("MOBULA_SUBMISSION"); !submission.empty()) {
+    hello.features.push_back("submission=" + submission);
+  }
   auto id = process::executable_id();
   auto executable = process::executable_fd();
   if (!id) throw_error(id.error());
   if (!executable) throw_error(executable.error());
-  hello.executable = *id;
+  const std::vector<process::Library> libraries = process::libraries_to_ship();
+  hello.executable = process::program_id(*id, libraries);
+  for (const process::Library& library : libraries) hello.libraries.push_back(process::to_line(library));
   hello.executable_path = process::executable_path();
   hello.name = options.job_name;
   if (hello.name.empty())

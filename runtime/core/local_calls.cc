@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <utility>
 
 #include "runtime/core/local_runtime.h"
+#include "runtime/process/libraries.h"
 
 namespace mobula::core {
 namespace {
@@ -55,17 +57,21 @@ ObjectId LocalRuntime::new_object() {
   return {context().self.process.value, next_object_.fetch_add(1)};
 }
 
-void LocalRuntime::add_library(const std::string& path) {
+void LocalRuntime::set_runtime_key(RuntimeKey key) {
   const std::lock_guard lock(specs_mutex_);
-  auto& environment = runtime_key_.environment;
-  const auto found = std::find_if(environment.begin(), environment.end(),
-                                  [](const auto& entry) { return entry.first == kLibrariesVariable; });
-  if (found == environment.end()) {
-    environment.emplace_back(kLibrariesVariable, path);
-    std::sort(environment.begin(), environment.end());
-  } else {
-    found->second += ":" + path;
+  runtime_key_ = std::move(key);
+  plain_tasks_.clear();
+}
+
+void LocalRuntime::add_libraries(const std::vector<std::string>& lines) {
+  const std::lock_guard lock(specs_mutex_);
+  plain_tasks_.clear();
+  std::map<std::string, std::string> environment(runtime_key_.environment.begin(), runtime_key_.environment.end());
+  std::string& all = environment[process::kLibrariesVariable];
+  for (const std::string& line : lines) {
+    if (("\n" + all).find("\n" + line + "\n") == std::string::npos) all += line + "\n";
   }
+  runtime_key_.environment.assign(environment.begin(), environment.end());
 }
 
 SpecRef LocalRuntime::intern(CallSpec spec) {
@@ -76,6 +82,24 @@ SpecRef LocalRuntime::intern(CallSpec spec) {
   ref.number = static_cast<std::uint32_t>(specs_.size() + 1);
   ref.spec = std::make_shared<const CallSpec>(spec);
   specs_.emplace(std::move(spec), ref);
+  return ref;
+}
+
+SpecRef LocalRuntime::spec_of(const detail::FunctionRecord& function, const detail::CallOptions& options,
+                              bool actor_call) {
+  static const detail::CallOptions kPlain;
+  const bool plain = options == kPlain;
+  auto& known = actor_call ? plain_methods_ : plain_tasks_;
+  if (plain) {
+    const std::lock_guard lock(specs_mutex_);
+    if (const auto found = known.find(&function); found != known.end()) return found->second;
+  }
+  SpecRef ref =
+      intern(make_spec(key_of(function), options.name.empty() ? function.display : options.name, options, actor_call));
+  if (plain) {
+    const std::lock_guard lock(specs_mutex_);
+    known.emplace(&function, ref);
+  }
   return ref;
 }
 
@@ -139,7 +163,7 @@ void LocalRuntime::wait_for_room(bool fail) {
                                std::to_string(config_.queue_bytes_max) +
                                ". Wait for results before submitting more, or raise InitOptions::queue_bytes."));
   }
-  pump(true);
+  pump(Flush::kNow);
   loop_.run_until([this] { return queued_bytes_.load() <= config_.queue_bytes_max || stopping_; });
 }
 
@@ -153,40 +177,38 @@ std::vector<detail::RefHandle> LocalRuntime::make_returns(ObjectId& first, std::
   return handles;
 }
 
-std::vector<detail::RefHandle> LocalRuntime::submit(const FunctionKey& function, const std::string& display,
+std::vector<detail::RefHandle> LocalRuntime::submit(const detail::FunctionRecord& function,
                                                     std::vector<detail::CallArgument> arguments, std::uint32_t returns,
                                                     const detail::CallOptions& options) {
   wait_for_room(options.fail_when_overloaded);
   std::vector<detail::RefHandle> keep;
   SubmitTask event;
-  event.spec = intern(make_spec(function, options.name.empty() ? display : options.name, options, false));
+  event.spec = spec_of(function, options, false);
   event.arguments = take_arguments(arguments, keep);
   event.returns = returns;
   auto handles = make_returns(event.first_return, returns);
   event.task = {context().self.process.value, next_task_.fetch_add(1)};
   if (const RunningCall* running = running_call()) event.parent = running->execute->task;
-  post(std::move(event));
-  pump(false);
+  post_call(std::move(event));
   return handles;
 }
 
-std::vector<detail::RefHandle> LocalRuntime::submit_call(const detail::ActorState& actor, const FunctionKey& method,
-                                                         const std::string& display,
+std::vector<detail::RefHandle> LocalRuntime::submit_call(const detail::ActorState& actor,
+                                                         const detail::FunctionRecord& method,
                                                          std::vector<detail::CallArgument> arguments,
                                                          std::uint32_t returns, const detail::CallOptions& options) {
   wait_for_room(options.fail_when_overloaded);
   std::vector<detail::RefHandle> keep;
   SubmitActorCall event;
   event.actor = actor.id;
-  event.spec = intern(make_spec(method, options.name.empty() ? display : options.name, options, true));
+  event.spec = spec_of(method, options, true);
   event.arguments = take_arguments(arguments, keep);
   event.returns = returns;
   auto handles = make_returns(event.first_return, returns);
   if (actor.self) event.self = actor.self.locator();
   event.task = {context().self.process.value, next_task_.fetch_add(1)};
   if (const RunningCall* running = running_call()) event.parent = running->execute->task;
-  post(std::move(event));
-  pump(false);
+  post_call(std::move(event));
   return handles;
 }
 
@@ -224,7 +246,7 @@ std::shared_ptr<const detail::ActorState> LocalRuntime::create_actor(const Funct
   const RequestId request = event.request;
   const bool named = !options.name.empty();
   post(std::move(event));
-  pump(true);
+  pump(Flush::kNow);
   // Only what can be refused is waited for: a name may be taken, or belong to an actor that is wanted instead.
   if (named) {
     const ActorInfo info = await_answer(request);
@@ -242,7 +264,7 @@ std::shared_ptr<const detail::ActorState> LocalRuntime::create_actor(const Funct
 ActorInfo LocalRuntime::find_actor(const std::string& name, const std::string& name_space) {
   const RequestId request{context().self.process.value, next_request_.fetch_add(1)};
   post(LookUpActor{request, name, name_space.empty() ? config_.name_space : name_space});
-  pump(true);
+  pump(Flush::kNow);
   return await_answer(request);
 }
 
@@ -271,12 +293,12 @@ void LocalRuntime::forget_answer(RequestId request) {
 
 void LocalRuntime::end_actor(ActorId actor, bool no_restart) {
   post(EndActor{actor, no_restart});
-  pump(true);
+  pump(Flush::kNow);
 }
 
 void LocalRuntime::cancel(ObjectId object, bool force, bool recursive) {
   post(Cancel{{}, object, force, recursive});
-  pump(true);
+  pump(Flush::kNow);
 }
 
 detail::RefHandle LocalRuntime::put_inline(std::vector<std::byte> bytes, const std::vector<detail::RefHandle>& refs) {
@@ -288,7 +310,7 @@ detail::RefHandle LocalRuntime::put_inline(std::vector<std::byte> bytes, const s
   ready.readable = true;
   detail::RefHandle handle = refs_->create_ready(locator, std::move(ready));
   post(PutInline{locator.id, std::move(value)});
-  pump(false);
+  pump(Flush::kSoon);
   return handle;
 }
 
@@ -300,7 +322,7 @@ detail::RefHandle LocalRuntime::put_stored(const SlabRoom& room, std::uint64_t s
   ready.here = true;
   detail::RefHandle handle = refs_->create_ready(locator, std::move(ready));
   post(PutStored{locator.id, size, locators_of(refs)});
-  pump(false);
+  pump(Flush::kSoon);
   return handle;
 }
 
@@ -310,13 +332,13 @@ detail::RefHandle LocalRuntime::put_stored(const SlabRoom& room, std::uint64_t s
 bool LocalRuntime::begin_blocking() {
   if (running_call() == nullptr) return false;
   post(ThreadBlocked{});
-  pump(true);
+  pump(Flush::kNow);
   return true;
 }
 
 void LocalRuntime::end_blocking() {
   post(ThreadUnblocked{});
-  pump(false);
+  pump(Flush::kSoon);
 }
 
 bool LocalRuntime::await(std::span<const detail::RefHandle> refs, std::size_t count, WantMode mode, Instant deadline) {
@@ -367,7 +389,7 @@ bool LocalRuntime::await(std::span<const detail::RefHandle> refs, std::size_t co
       }
     }
     missing.resize(kept);
-    if (asked || !told) pump(true);
+    if (asked || !told) pump(Flush::kNow);
     told = true;
     return ready >= count || stopping_ || (running != nullptr && running->cancelled.load());
   };
@@ -380,7 +402,7 @@ bool LocalRuntime::await(std::span<const detail::RefHandle> refs, std::size_t co
   for (const std::uint32_t index : missing) {
     if (wanted[index]) post(Unwant{refs[index].id()});
   }
-  pump(false);
+  pump(Flush::kSoon);
   if (running != nullptr && running->cancelled.load()) {
     throw_error(make_error(ErrorKind::kCancelled, "this task was cancelled while it waited"));
   }

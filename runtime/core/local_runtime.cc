@@ -12,9 +12,12 @@
 namespace mobula::core {
 namespace {
 
-constexpr Duration kLazyPump = std::chrono::milliseconds(2);  // dropped references are said at the latest after it
-constexpr int kForcedExit = 137;                              // of a worker whose task was cancelled by force
-constexpr std::size_t kLazyMax = 512;                         // or when so many wait
+constexpr Duration kLazyPump = std::chrono::milliseconds(2);      // dropped references are said at the latest after it
+constexpr Duration kBurst = std::chrono::microseconds(20);        // events closer together are a burst
+constexpr Duration kBatchDelay = std::chrono::microseconds(200);  // nor is one of a burst stepped later
+constexpr std::size_t kBatchMax = 32;                             // nor with more others
+constexpr int kForcedExit = 137;                                  // of a worker whose task was cancelled by force
+constexpr std::size_t kLazyMax = 512;                             // or when so many wait
 
 std::mutex current_mutex;
 std::shared_ptr<LocalRuntime> current_runtime;  // NOLINT: the one global, behind init() and the free functions
@@ -62,11 +65,11 @@ LocalRuntime::LocalRuntime(RuntimeConfig config)
                                         std::vector<net::Fd>& descriptors) { received(from, envelopes, descriptors); },
                                  [this](const Peer& peer, const Hello& hello) {
                                    post(PeerJoined{peer, hello});
-                                   pump(false);
+                                   pump(Flush::kSoon);
                                  },
                                  [this](const Peer& peer, const ErrorInfo& why) {
                                    post(PeerLost{peer, why});
-                                   pump(true);
+                                   pump(Flush::kNow);
                                  },
                                  [this](const ErrorInfo& why) {
                                    {
@@ -75,7 +78,7 @@ LocalRuntime::LocalRuntime(RuntimeConfig config)
                                    }
                                    if (context().role == Role::kWorker) ::_exit(0);  // workers end with their daemon
                                    post(JobEnding{});
-                                   pump(true);
+                                   pump(Flush::kNow);
                                    pages_.stop();
                                    loop_.notify();
                                  }}),
@@ -117,7 +120,7 @@ void LocalRuntime::stop() {
   }
   if (engine_) {
     post(JobEnding{});
-    pump(true);
+    pump(Flush::kNow);
   }
   refs_->close();
   pages_.stop();
@@ -148,13 +151,51 @@ void LocalRuntime::post(Event event) {
   }
   if (!lazy || stopping_) return;
   if (many) {
-    loop_.post([this] { pump(false); });
+    loop_.post([this] { pump(Flush::kSoon); });
   } else if (first) {
-    loop_.call_after(kLazyPump, [this] { pump(false); });
+    loop_.call_after(kLazyPump, [this] { pump(Flush::kSoon); });
   }
 }
 
-void LocalRuntime::pump(bool urgent) {
+// What comes in full flow is stepped many at a time, since a step costs more than an event in it. False when it is time
+// to step now: after a pause, or with enough of them.
+bool LocalRuntime::post_in_batch(Event event, Duration burst) {
+  const Instant now = monotonic_now();
+  bool arm = false;
+  {
+    const std::lock_guard lock(inbox_mutex_);
+    inbox_.push_back(std::move(event));
+    const bool step = now - last_batched_ > burst || inbox_.size() >= kBatchMax;
+    last_batched_ = now;
+    if (step) return false;
+    arm = !std::exchange(batch_waiting_, true);
+  }
+  if (!arm) return true;
+  loop_.call_after(kBatchDelay, [this] {
+    {
+      const std::lock_guard lock(inbox_mutex_);
+      batch_waiting_ = false;
+    }
+    pump(Flush::kNow);
+  });
+  return true;
+}
+
+void LocalRuntime::post_call(Event event) {
+  if (!post_in_batch(std::move(event), kBurst)) pump(Flush::kSoon);
+}
+
+// While more work lies here the answer may wait for the next ones.
+void LocalRuntime::post_finished(CallFinished finished) {
+  if (work_size_.load() == 0) {
+    post(std::move(finished));
+  } else if (post_in_batch(std::move(finished), kBurst)) {
+    return;
+  }
+  pump(Flush::kWhenIdle);
+}
+
+void LocalRuntime::pump(Flush flush) {
   {
     const std::lock_guard lock(mutex_);
     {
@@ -172,7 +213,8 @@ void LocalRuntime::pump(bool urgent) {
     }
     batch_.clear();
   }
-  links_.flush(urgent);
+  // Work that this step brought is begun first: its answer will go with this one.
+  links_.flush(flush == Flush::kNow || (flush == Flush::kWhenIdle && work_size_.load() == 0));
 }
 
 void LocalRuntime::arm_timer() {
@@ -185,7 +227,7 @@ void LocalRuntime::arm_timer() {
       armed_ = Instant::never();
     }
     post(Tick{});
-    pump(true);
+    pump(Flush::kNow);
   });
 }
 
@@ -258,6 +300,21 @@ void LocalRuntime::order(ActorAnswer& answer) {
 
 void LocalRuntime::order(const CancelRunning& cancel) {
   const std::lock_guard lock(work_mutex_);
+  const auto waiting = std::find_if(work_.begin(), work_.end(), [&](const Execute& execute) {
+    return execute.task == cancel.task && !execute.constructor;
+  });
+  if (waiting != work_.end()) {  // before its turn
+    CallFinished finished;
+    finished.task = waiting->task;
+    finished.attempt = waiting->attempt;
+    finished.cancelled = true;
+    finished.error = make_error(ErrorKind::kCancelled, "it was cancelled");
+    finished.error->task = waiting->spec->name;
+    post(std::move(finished));
+    work_.erase(waiting);
+    work_size_.store(work_.size());
+    return;
+  }
   const auto found = running_.find(cancel.task);
   if (found != running_.end()) found->second->cancelled.store(true);
   if (!cancel.force) return;
@@ -301,7 +358,7 @@ void LocalRuntime::received(const Peer& from, std::vector<Envelope>& envelopes, 
     trace("<-", sender, envelope.message, context().self.process);
     if (!handle_own(sender, envelope.message, descriptors)) post(Received{sender, std::move(envelope.message)});
   }
-  pump(false);
+  pump(Flush::kSoon);
 }
 
 // Messages of the runtime itself; true when the engine has no interest in it.

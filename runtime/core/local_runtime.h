@@ -39,9 +39,6 @@ struct RunningCall {
 };
 
 // Bound of the queued calls of a worker; a driver takes a share of the memory.
-// Libraries that mobula::load_library named, for workers; paths separated by ':'.
-inline constexpr const char* kLibrariesVariable = "MOBULA_LIBRARIES";
-
 inline constexpr std::size_t kWorkerQueueBytes = std::size_t{256} << 20;
 
 struct RuntimeConfig {
@@ -50,6 +47,10 @@ struct RuntimeConfig {
   std::size_t queue_bytes_max = 0;  // of arguments of queued calls: above it submitters block
   bool log_to_driver = true;
 };
+
+// When what was stepped leaves: at once, together with what follows closely, or at once unless more work is queued
+// here.
+enum class Flush : std::uint8_t { kNow, kSoon, kWhenIdle };
 
 class LocalRuntime {
  public:
@@ -73,12 +74,12 @@ class LocalRuntime {
   int work();
 
   // ---- the API's side; see mobula/detail/core.h ----
-  std::vector<detail::RefHandle> submit(const FunctionKey& function, const std::string& display,
+  std::vector<detail::RefHandle> submit(const detail::FunctionRecord& function,
                                         std::vector<detail::CallArgument> arguments, std::uint32_t returns,
                                         const detail::CallOptions& options);
-  std::vector<detail::RefHandle> submit_call(const detail::ActorState& actor, const FunctionKey& method,
-                                             const std::string& display, std::vector<detail::CallArgument> arguments,
-                                             std::uint32_t returns, const detail::CallOptions& options);
+  std::vector<detail::RefHandle> submit_call(const detail::ActorState& actor, const detail::FunctionRecord& method,
+                                             std::vector<detail::CallArgument> arguments, std::uint32_t returns,
+                                             const detail::CallOptions& options);
   std::shared_ptr<const detail::ActorState> create_actor(const FunctionKey& constructor, const std::string& display,
                                                          std::uint64_t class_fingerprint,
                                                          std::vector<detail::CallArgument> arguments,
@@ -105,11 +106,11 @@ class LocalRuntime {
   const NodeContext& context() const { return links_.context(); }
   const RuntimeConfig& config() const { return config_; }
   void post(Event event);  // appended; takes effect at the next step
-  void pump(bool urgent);  // steps with what was posted, then flushes
+  void pump(Flush flush);  // steps with what was posted, then flushes
   ObjectId new_object();
-  void set_runtime_key(RuntimeKey key) { runtime_key_ = std::move(key); }
-  // Workers of later calls load it too.
-  void add_library(const std::string& path);
+  void set_runtime_key(RuntimeKey key);
+  // Workers of later calls load them too: lines of process/libraries.h.
+  void add_libraries(const std::vector<std::string>& lines);
   bool stopping() const { return stopping_.load(); }
   static RunningCall* running_call();  // of this thread
   std::optional<std::string> fatal() const;
@@ -129,7 +130,11 @@ class LocalRuntime {
   void arm_timer();
   void send_to_node(Message message);
   void answer_query(const Peer& from, const Query& query);
+  void post_call(Event event);
+  void post_finished(CallFinished finished);
+  bool post_in_batch(Event event, Duration burst);
   SpecRef intern(CallSpec spec);
+  SpecRef spec_of(const detail::FunctionRecord& function, const detail::CallOptions& options, bool actor_call);
   CallSpec make_spec(const FunctionKey& function, const std::string& display, const detail::CallOptions& options,
                      bool actor_call) const;
   std::vector<ArgumentIn> take_arguments(std::vector<detail::CallArgument>& arguments,
@@ -157,6 +162,8 @@ class LocalRuntime {
 
   std::mutex inbox_mutex_;
   std::vector<Event> inbox_;
+  Instant last_batched_;        // of post_in_batch
+  bool batch_waiting_ = false;  // a timer will step what is in inbox_
 
   std::mutex mutex_;  // the engine
   std::unique_ptr<Engine> engine_;
@@ -171,6 +178,9 @@ class LocalRuntime {
 
   mutable std::mutex specs_mutex_;  // also the runtime key
   std::map<CallSpec, SpecRef> specs_;
+  // Those of calls with default options, of which most are.
+  std::unordered_map<const detail::FunctionRecord*, SpecRef> plain_tasks_;
+  std::unordered_map<const detail::FunctionRecord*, SpecRef> plain_methods_;
 
   std::mutex answers_mutex_;
   std::map<RequestId, std::variant<ActorInfo, ErrorInfo>> actor_answers_;

@@ -232,14 +232,11 @@ void LocalRuntime::finish_call(const Execute& execute, CallFinished finished, In
     if (finished.error->kind == ErrorKind::kTaskFailed && !finished.cancelled)
       finished.error->log_tail = own_log_tail();
   }
-  bool more = false;
   {
     const std::lock_guard lock(work_mutex_);
     if (!execute.constructor) running_.erase(execute.task);
-    more = !work_.empty();
   }
-  post(std::move(finished));
-  pump(!more);
+  post_finished(std::move(finished));
 }
 
 }  // namespace mobula::core

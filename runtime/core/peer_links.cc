@@ -20,12 +20,17 @@ constexpr std::size_t kHeldMax = 64;                               // messages h
 constexpr std::size_t kFrameTarget = 1U << 20U;                    // bytes of one frame, unless one message is larger
 constexpr std::uint32_t kKeyEpoch = 1;
 
+std::optional<net::Key> key_of(const std::vector<std::uint8_t>& bytes) {
+  if (bytes.size() != net::Key::kSize) return std::nullopt;
+  return net::Key(std::as_bytes(std::span(bytes)).first<net::Key::kSize>());
+}
+
 }  // namespace
 
 // One peer. `out` and `link` are guarded by PeerLinks::mutex_; `writing` makes one thread at a time encode and write.
 struct PeerLinks::Channel {
   Peer peer;
-  JobId job;
+  Endpoint endpoint;  // of its node, while a link there is opened
   std::vector<Envelope> out;
   std::shared_ptr<net::Link> link;                 // what we send on
   std::vector<std::shared_ptr<net::Link>> others;  // what the peer opened besides; we only read from them
@@ -117,12 +122,7 @@ Result<NodeContext> PeerLinks::join(net::Fd socket, const Hello& hello, int exec
   context_.node_address = net::to_string(net::HostPort{reply->endpoint.host, reply->endpoint.port});
   context_.store_capacity = reply->store_capacity;
   context_.node_cpus = std::max(1U, reply->node_cpus);
-  if (reply->link_key.size() == net::Key::kSize) {
-    std::array<std::byte, net::Key::kSize> raw{};
-    std::transform(reply->link_key.begin(), reply->link_key.end(), raw.begin(),
-                   [](std::uint8_t b) { return std::byte{b}; });
-    context_.link_key.emplace(std::span<const std::byte, net::Key::kSize>(raw));
-  }
+  context_.link_key = key_of(reply->link_key);
   own_hello_.from.node = reply->node;
   node_->peer = Peer::of(reply->node);
   if (!listener_) {
@@ -315,28 +315,42 @@ void PeerLinks::on_node_resolved(const NodeResolved& message) {
   }
 }
 
+// The key comes from our daemon: it vouches for who we are, and the other process may be of any job.
 void PeerLinks::connect_remote(const ChannelPtr& channel, const Endpoint& endpoint) {
-  if (!context_.link_key) {
-    return fail(channel, make_error(ErrorKind::kUnauthenticated, "this process has no key for links to other nodes"));
+  {
+    const std::lock_guard lock(mutex_);
+    channel->endpoint = endpoint;
   }
-  // All processes of one job share its link key; the key of another job comes from the daemon.
-  const net::Leaf leaf = net::make_worker_leaf(*context_.link_key, kKeyEpoch, context_.self.job, context_.self.process);
+  queue(Send{node_->peer, RequestLinkKey{channel->peer.process()}, 0});
+  flush(true);
+}
+
+void PeerLinks::on_link_key(const LinkKeyGranted& message) {
+  ChannelPtr channel;
+  Endpoint endpoint;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = processes_.find(message.process.value);
+    if (found == processes_.end() || !found->second->opening) return;
+    channel = found->second;
+    endpoint = channel->endpoint;
+  }
+  const auto key = key_of(message.key);
+  if (!key || endpoint.port == 0) return;
+  const net::Identity self{kKeyEpoch, net::Role::kWorker, context_.self.job, context_.self.process.value};
   net::Preamble preamble;
   preamble.kind = net::ConnectionKind::kProcess;
   preamble.target = channel->peer.id;
-  net::connect(loop_, net::HostPort{endpoint.host, endpoint.port}, leaf, preamble, monotonic_now() + kConnectTimeout,
-               [this, channel](Result<std::shared_ptr<net::Link>> link) {
+  net::connect(loop_, net::HostPort{endpoint.host, endpoint.port}, net::Leaf{self, *key}, preamble,
+               monotonic_now() + kConnectTimeout, [this, channel](Result<std::shared_ptr<net::Link>> link) {
                  if (!link) return fail(channel, link.error());
                  attach(channel, *std::move(link), true);
                });
 }
 
-void PeerLinks::on_link_key(const LinkKeyGranted&) {}
-
 void PeerLinks::adopt(net::Fd socket, const std::string& from) {
   if (!context_.link_key) return net::refuse_socket(std::move(socket), net::RefusalCode::kUnknownTarget);
-  net::accept_handed_over(loop_, std::move(socket),
-                          net::job_key_lookup(*context_.link_key, kKeyEpoch, context_.self.job),
+  net::accept_handed_over(loop_, std::move(socket), net::link_key_lookup(*context_.link_key, kKeyEpoch),
                           [this, from](Result<std::shared_ptr<net::Link>> link) {
                             if (link) accept(*std::move(link));
                           });

@@ -32,7 +32,7 @@ struct NodeContext {
   ClusterId cluster;
   std::string session;
   std::string node_address;          // "host:port" of the node's daemon
-  std::optional<net::Key> link_key;  // of this job
+  std::optional<net::Key> link_key;  // of links to this process
   std::uint64_t store_capacity = 0;
   std::uint32_t node_cpus = 1;
 };

@@ -1,6 +1,5 @@
 // A worker's life: from the daemon's go to the end of its last call. Never enters the user's main.
 
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -11,7 +10,6 @@
 
 #include "runtime/core/local_runtime.h"
 #include "runtime/core/worker_hooks.h"
-#include "runtime/process/build_id.h"
 #include "runtime/process/fd.h"
 #include "runtime/process/worker_mode.h"
 
@@ -38,7 +36,8 @@ Id<Tag> id_from_environment(const char* name) {
 // The same key as this worker was started under, so that tasks it submits can run in workers like itself.
 RuntimeKey own_runtime_key() {
   RuntimeKey key;
-  if (auto id = process::executable_id()) key.executable = *id;
+  if (const char* program = std::getenv("MOBULA_RUNTIME_PROGRAM")) key.executable = program;  // NOLINT
+  ::unsetenv("MOBULA_RUNTIME_PROGRAM");                                                       // NOLINT
   key.origin = id_from_environment<NodeTag>("MOBULA_RUNTIME_ORIGIN");
   const char* text = std::getenv("MOBULA_RUNTIME_VARIABLES");  // NOLINT(concurrency-mt-unsafe)
   std::stringstream names(text == nullptr ? "" : text);
@@ -48,17 +47,6 @@ RuntimeKey own_runtime_key() {
     if (value != nullptr) key.environment.emplace_back(name, value);
   }
   return key;
-}
-
-// What the driver loaded with mobula::load_library. A call into one that is missing here ends in UnknownFunction.
-void load_libraries() {
-  const char* text = std::getenv(kLibrariesVariable);  // NOLINT(concurrency-mt-unsafe)
-  std::stringstream paths(text == nullptr ? "" : text);
-  for (std::string path; std::getline(paths, path, ':');) {
-    if (::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
-      std::cerr << "mobula: cannot load " << path << " in this worker: " << ::dlerror() << std::endl;  // NOLINT
-    }
-  }
 }
 
 int worker_main(int control_fd) {
@@ -85,7 +73,6 @@ int worker_main(int control_fd) {
     return 1;
   }
   (*runtime)->set_runtime_key(std::move(key));
-  load_libraries();
   run_worker_hooks();
   return (*runtime)->work();
 }

@@ -17,7 +17,9 @@
 
 #include "runtime/base/rng.h"
 #include "runtime/daemon/head_daemon.h"
+#include "runtime/daemon/head_files.h"
 #include "runtime/daemon/node_daemon.h"
+#include "runtime/daemon/node_files.h"
 #include "runtime/process/daemon_launch.h"
 #include "runtime/process/fd.h"
 #include "runtime/process/host_info.h"
@@ -28,6 +30,7 @@ namespace {
 
 constexpr double kStoreShare = 0.3;  // of the memory, unless told otherwise
 constexpr Duration kReadyTimeout = std::chrono::seconds(20);
+constexpr Duration kLogCheck = std::chrono::seconds(1);
 
 void log_line(const std::string& line) {
   std::time_t now = std::time(nullptr);
@@ -77,7 +80,10 @@ class Daemons {
       if (options_.ready_fd >= 0) process::announce_failure(options_.ready_fd, status.error());
       return 1;
     }
+    rotate_log();
     loop_.run();
+    node_files_.reset();
+    head_files_.reset();
     node_.reset();
     head_.reset();
     std::error_code ignored;
@@ -141,6 +147,9 @@ class Daemons {
     auto opened = HeadDaemon::start(loop_, std::move(config), *std::move(store));
     if (!opened) return opened.error();
     head_ = *std::move(opened);
+    auto files = HeadFiles::open(loop_, *head_, options_.store + "/content");
+    if (!files) return files.error();
+    head_files_ = *std::move(files);
     pid_file_ =
         std::filesystem::path(options_.cluster_file).parent_path() / ("head-" + to_string(file.cluster) + ".pid");
     std::ofstream(pid_file_) << ::getpid() << "\n";  // for `mobula stop`
@@ -170,7 +179,11 @@ class Daemons {
       config.ports = *ports;
     }
     config.is_head_node = options_.is_head_node;
-    return start_node(std::move(config));
+    if (Status status = start_node(std::move(config)); !status) return status;
+    auto files = NodeFiles::open(*node_);
+    if (!files) return files.error();
+    node_files_ = *std::move(files);
+    return {};
   }
 
   Status start_node(NodeDaemonConfig config) {
@@ -222,6 +235,11 @@ class Daemons {
     log_line("event=ready " + line.dump());
   }
 
+  void rotate_log() {
+    process::StdioRotator(daemon_log_path(), kDaemonLogRotation).check();
+    loop_.call_after(kLogCheck, [this] { rotate_log(); });
+  }
+
   void watch_signals() {
     sigset_t set;
     sigemptyset(&set);
@@ -256,6 +274,8 @@ class Daemons {
   std::unique_ptr<net::Watch> signal_watch_;
   std::unique_ptr<HeadDaemon> head_;
   std::unique_ptr<NodeDaemon> node_;
+  std::unique_ptr<HeadFiles> head_files_;
+  std::unique_ptr<NodeFiles> node_files_;
   std::filesystem::path pid_file_;
   bool ready_ = false;
   bool stopping_ = false;

@@ -342,14 +342,13 @@ bool NodeDaemon::introduce(const std::shared_ptr<net::Link>& link, Peer& peer, b
   entry.joined = true;
   if (process) {
     reply.session = session_->path();
-    const net::Key key = net::job_link_key(config_.key, said.job);
+    const net::Key key = net::process_link_key(config_.key, said.from.process());
     for (const std::byte byte : key.bytes()) reply.link_key.push_back(std::to_integer<std::uint8_t>(byte));
     reply.store_capacity = config_.total.store_memory;
     reply.node_cpus = static_cast<std::uint32_t>((config_.total.cpus.units + Quantity::kOne - 1) / Quantity::kOne);
     if (said.role == Role::kDriver) {
       any_driver_ = true;
-      if (!descriptors.empty())
-        remember_executable(said.executable, said.executable_path, std::move(descriptors.front()));
+      if (!descriptors.empty()) programs_->remember(said, process::Fd(descriptors.front().release()));
     }
   }
   send_hello_reply(*link, reply);
@@ -473,10 +472,13 @@ void NodeDaemon::receive_local(const Peer& from, Message message) {
     return;
   }
   if (const auto* key = std::get_if<RequestLinkKey>(&message)) {
+    const PeerLink* asker = peers_.find(from);
+    if (asker == nullptr) return;
     LinkKeyGranted granted;
-    granted.job = key->job;
-    const net::Key bytes = net::job_link_key(config_.key, key->job);
-    for (const std::byte byte : bytes.bytes()) granted.key.push_back(std::to_integer<std::uint8_t>(byte));
+    granted.process = key->process;
+    const net::Leaf leaf = net::make_link_leaf(net::process_link_key(config_.key, key->process), config_.key_epoch,
+                                               asker->job, from.process());
+    for (const std::byte byte : leaf.key.bytes()) granted.key.push_back(std::to_integer<std::uint8_t>(byte));
     route(from, std::move(granted));
     return;
   }

@@ -15,6 +15,7 @@
 #include "objectstore/io/transfer.h"
 #include "objectstore/store.h"
 #include "runtime/daemon/peer_table.h"
+#include "runtime/daemon/programs.h"
 #include "runtime/net/acceptor.h"
 #include "runtime/net/cluster_file.h"
 #include "runtime/net/connector.h"
@@ -77,6 +78,7 @@ class NodeDaemon {
   net::Loop& loop() { return loop_; }
   const NodeDaemonConfig& config() const { return config_; }
   objectstore::TransferClient& transfers() { return *transfer_client_; }
+  bool has_worker(ProcessId process) const { return workers_.contains(process); }
   std::string log_tail(ProcessId process) const { return logs_->tail(process); }
 
  private:
@@ -108,14 +110,13 @@ class NodeDaemon {
 
   // node_workers.cc: processes and what they print
   void perform_spawn(const scheduler::Spawn& spawn);
-  void fetch_executable(const scheduler::Spawn& spawn);
+  void start_worker(const scheduler::Spawn& spawn, const process::Executable& executable);
   void kill_process(ProcessId process, const std::string& why);
   void poll_spawner();
   void worker_exited(const process::WorkerExited& event);
   void on_log_line(ProcessId process, process::Stream stream, std::string_view line);
   void flush_log_lines();
   void deliver_log_lines(LogLines lines, NodeId origin);
-  void remember_executable(const std::string& id, const std::string& path, net::Fd descriptor);
 
   // node_store.cc: shared memory and transfers
   void open_store();
@@ -124,7 +125,6 @@ class NodeDaemon {
   void perform_store(objectstore::StoreAction& action);
   void send_store_reply(Send& send);
   void look_up(ObjectId object, std::function<void(std::optional<objectstore::ReadView>)> done);
-  std::optional<objectstore::ReadView> content(const std::string& hash);
 
   net::Loop& loop_;
   NodeDaemonConfig config_;
@@ -165,12 +165,6 @@ class NodeDaemon {
     std::uint64_t dropped = 0;
   };
   std::map<ProcessId, Worker> workers_;
-  struct KnownExecutable {
-    process::Executable executable;
-    std::vector<scheduler::Spawn> waiting;  // while it is fetched
-    bool fetching = false;
-  };
-  std::map<std::string, KnownExecutable> executables_;  // by id; bounded by the programs of live jobs
   std::unique_ptr<process::Spawner> spawner_;
   std::unique_ptr<net::Watch> spawner_watch_;
   std::unique_ptr<process::LogHub> logs_;
@@ -183,6 +177,7 @@ class NodeDaemon {
   objectstore::StoreActions store_actions_;
   std::unique_ptr<objectstore::TransferServer> transfer_server_;
   std::unique_ptr<objectstore::TransferClient> transfer_client_;
+  std::unique_ptr<Programs> programs_;
   std::map<std::uint64_t, std::function<void(std::optional<objectstore::ReadView>)>> lookups_;
   std::uint64_t next_lookup_ = 1;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);

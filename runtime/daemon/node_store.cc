@@ -1,8 +1,5 @@
 // The node's shared memory: the store machine's driver, descriptors for processes, copies from and for other nodes.
 
-#include <sys/mman.h>
-#include <sys/stat.h>
-
 #include <utility>
 
 #include "runtime/daemon/node_daemon.h"
@@ -26,7 +23,7 @@ void NodeDaemon::open_store() {
       [this](ObjectId object, std::function<void(std::optional<objectstore::ReadView>)> done) {
         look_up(object, std::move(done));
       },
-      [this](const std::string& hash) { return content(hash); });
+      [this](const std::string& name) { return programs_->content(name); });
   transfer_client_ = std::make_unique<objectstore::TransferClient>(
       loop_, [this](NodeId node, std::function<void(Result<std::shared_ptr<net::Link>>)> done) {
         const NodeDescription* description = machine_->find_node(node);
@@ -44,6 +41,7 @@ void NodeDaemon::open_store() {
         net::connect(loop_, {description->endpoint.host, description->endpoint.port}, leaf, preamble,
                      monotonic_now() + kTransferConnectTimeout, std::move(done));
       });
+  programs_ = std::make_unique<Programs>(loop_, config_.node, session_->path() + "/programs", *transfer_client_);
 }
 
 void NodeDaemon::store_event(objectstore::StoreEvent event) {
@@ -138,24 +136,6 @@ void NodeDaemon::look_up(ObjectId object, std::function<void(std::optional<objec
   lookups_.emplace(token, std::move(done));
   store_event(objectstore::ReadWanted{token, object});
   settle();
-}
-
-// A shipped program, mapped for as long as somebody reads it.
-std::optional<objectstore::ReadView> NodeDaemon::content(const std::string& hash) {
-  const auto known = executables_.find(hash);
-  if (known == executables_.end() || !known->second.executable.file) return std::nullopt;
-  struct stat info {};
-  const int file = known->second.executable.file->get();
-  if (::fstat(file, &info) != 0 || info.st_size <= 0) return std::nullopt;
-  const auto size = static_cast<std::size_t>(info.st_size);
-  void* base = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  if (base == MAP_FAILED) return std::nullopt;
-  objectstore::ReadView view;
-  view.hold =
-      std::shared_ptr<const void>(base, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); });
-  view.data = static_cast<const std::byte*>(base);
-  view.size = size;
-  return view;
 }
 
 }  // namespace mobula::daemon

@@ -1,14 +1,10 @@
 // The node's worker processes: started from zygotes, watched, killed; and what they print.
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 
 #include "runtime/daemon/node_daemon.h"
@@ -55,18 +51,18 @@ Status NodeDaemon::open_logs_and_workers() {
   return {};
 }
 
-void NodeDaemon::remember_executable(const std::string& id, const std::string& path, net::Fd descriptor) {
-  KnownExecutable& known = executables_[id];
-  if (known.executable.file) return;
-  known.executable.id = id;
-  known.executable.name = std::filesystem::path(path).filename().string();
-  known.executable.path = path;
-  known.executable.file = std::make_shared<const process::Fd>(descriptor.release());
+void NodeDaemon::perform_spawn(const scheduler::Spawn& spawn) {
+  programs_->prepare(spawn.runtime, [this, spawn](Result<process::Executable> executable) {
+    if (executable) {
+      start_worker(spawn, *executable);
+    } else {
+      post(scheduler::WorkerSpawnFailed{spawn.worker, executable.error()});
+    }
+    settle();
+  });
 }
 
-void NodeDaemon::perform_spawn(const scheduler::Spawn& spawn) {
-  const auto known = executables_.find(spawn.runtime.executable);
-  if (known == executables_.end() || !known->second.executable.file) return fetch_executable(spawn);
+void NodeDaemon::start_worker(const scheduler::Spawn& spawn, const process::Executable& executable) {
   auto ends = logs_->add(spawn.worker, log_dir_ + "/worker-" + to_string(spawn.worker));
   auto control = process::make_socket_pair(SOCK_STREAM);
   if (!ends || !control) {
@@ -83,6 +79,7 @@ void NodeDaemon::perform_spawn(const scheduler::Spawn& spawn) {
   request.environment.emplace_back("MOBULA_NODE_ID", to_string(config_.node));
   request.environment.emplace_back("MOBULA_SESSION", session_->path());
   request.environment.emplace_back("MOBULA_JOB_ID", to_string(spawn.job));
+  request.environment.emplace_back("MOBULA_RUNTIME_PROGRAM", spawn.runtime.executable);
   request.environment.emplace_back("MOBULA_RUNTIME_ORIGIN", to_string(spawn.runtime.origin));
   request.environment.emplace_back("MOBULA_RUNTIME_VARIABLES", names);
   request.unset = {"MOBULA_NODE_SOCKET", "MOBULA_ADDRESS", "MOBULA_CLUSTER_FILE"};
@@ -91,7 +88,7 @@ void NodeDaemon::perform_spawn(const scheduler::Spawn& spawn) {
   request.control = std::move(control->theirs);
   request.out = std::move(ends->out);
   request.err = std::move(ends->err);
-  if (Status status = spawner_->spawn(known->second.executable, std::move(request)); !status) {
+  if (Status status = spawner_->spawn(executable, std::move(request)); !status) {
     logs_->finish(spawn.worker, monotonic_now());
     post(scheduler::WorkerSpawnFailed{spawn.worker, status.error()});
     return;
@@ -99,64 +96,6 @@ void NodeDaemon::perform_spawn(const scheduler::Spawn& spawn) {
   Worker& worker = workers_[spawn.worker];
   worker.spawn = spawn;
   worker.control = net::Fd(control->ours.release());
-}
-
-// The program is not here: the node that the job came from has it.
-void NodeDaemon::fetch_executable(const scheduler::Spawn& spawn) {
-  const std::string id = spawn.runtime.executable;
-  KnownExecutable& known = executables_[id];
-  known.waiting.push_back(spawn);
-  if (known.fetching) return;
-  const auto fail = [this, id](const std::string& why) {
-    std::vector<scheduler::Spawn> waiting = std::move(executables_[id].waiting);
-    executables_.erase(id);
-    for (const scheduler::Spawn& one : waiting) {
-      post(scheduler::WorkerSpawnFailed{
-          one.worker, make_error(ErrorKind::kUnreachable, "the program " + id + " could not be fetched: " + why)});
-    }
-    settle();
-  };
-  if (spawn.runtime.origin == config_.node || !spawn.runtime.origin) {
-    loop_.post([fail] { fail("no driver on its node has it any more"); });
-    return;
-  }
-  known.fetching = true;
-  const std::string folder = session_->path() + "/exe";
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-  const std::string path = folder + "/" + to_string(spawn.worker);
-  auto file =
-      std::make_shared<net::Fd>(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0700));
-  if (!*file) {
-    loop_.post([fail] { fail(std::string("cannot write it: ") + std::strerror(errno)); });
-    return;
-  }
-  objectstore::FetchRequest request;
-  request.from = spawn.runtime.origin;
-  request.content = id;
-  auto failed = std::make_shared<std::string>();
-  request.on_chunk = [file, failed](std::uint64_t offset, std::uint64_t, std::span<const std::byte> bytes) {
-    if (::pwrite(file->get(), bytes.data(), bytes.size(), static_cast<off_t>(offset)) !=
-        static_cast<ssize_t>(bytes.size())) {
-      *failed = std::string("cannot write it: ") + std::strerror(errno);
-    }
-  };
-  request.done = [this, id, path, file, failed, fail](const objectstore::FetchOutcome& outcome) {
-    file->reset();
-    if (outcome.missing) return fail("its node does not have it any more");
-    if (outcome.error) return fail(outcome.error->message);
-    if (!failed->empty()) return fail(*failed);
-    net::Fd readable(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-    ::unlink(path.c_str());  // the descriptor is enough, and leaves nothing behind
-    if (!readable) return fail("it vanished");
-    std::vector<scheduler::Spawn> waiting = std::move(executables_[id].waiting);
-    executables_[id].fetching = false;
-    executables_[id].waiting.clear();
-    remember_executable(id, "mobula-program", std::move(readable));
-    for (const scheduler::Spawn& one : waiting) perform_spawn(one);
-    settle();
-  };
-  transfer_client_->fetch(std::move(request));
 }
 
 void NodeDaemon::kill_process(ProcessId process, const std::string& why) {

@@ -117,7 +117,9 @@ Status FrameReader::parse_block(std::vector<Frame>& frames) {
   while (write_ - read_ >= kFrameHeaderSize) {
     auto header = parse_header(block_.get() + read_);
     if (!header) return std::move(header).error();
-    if (header->payload > kSmallFrameMax) {
+    // A raw frame's body has its place, however small it is.
+    const bool placed = header->type == FrameType::kRaw && raw_target_ && header->payload > header->head;
+    if (header->payload > kSmallFrameMax || placed) {
       // The head must be there, because it says where the body goes.
       if (write_ - read_ - kFrameHeaderSize < header->head) return {};
       header_ = *header;

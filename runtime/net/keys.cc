@@ -146,18 +146,11 @@ Key derive_key(const Key& parent, std::string_view label) {
   return key;
 }
 
-Key job_link_key(const Key& cluster_key, JobId job) {
-  return derive_key(cluster_key, "link|" + to_string(job));
-}
-
-Key pair_link_key(const Key& cluster_key, JobId a, JobId b) {
-  return derive_key(cluster_key, "link|" + to_string(std::min(a, b)) + "|" + to_string(std::max(a, b)));
+Key process_link_key(const Key& cluster_key, ProcessId process) {
+  return derive_key(cluster_key, "link|" + to_string(process));
 }
 
 Key identity_key(const Key& cluster_key, const Identity& identity) {
-  if (identity.role == Role::kWorker) {
-    return derive_key(job_link_key(cluster_key, identity.job), to_string(identity));
-  }
   return derive_key(cluster_key, to_string(identity));
 }
 
@@ -165,7 +158,7 @@ Leaf make_leaf(const Key& cluster_key, const Identity& identity) {
   return {identity, identity_key(cluster_key, identity)};
 }
 
-Leaf make_worker_leaf(const Key& link_key, std::uint32_t epoch, JobId job, ProcessId holder) {
+Leaf make_link_leaf(const Key& link_key, std::uint32_t epoch, JobId job, ProcessId holder) {
   const Identity identity{epoch, Role::kWorker, job, holder.value};
   return {identity, derive_key(link_key, to_string(identity))};
 }
@@ -184,10 +177,10 @@ KeyLookup cluster_key_lookup(Key cluster_key, std::uint32_t epoch, std::initiali
   };
 }
 
-KeyLookup job_key_lookup(Key link_key, std::uint32_t epoch, JobId job) {
-  return [link_key, epoch, job](const Identity& identity) -> Result<Key> {
-    if (identity.role != Role::kWorker || identity.job != job || identity.epoch != epoch) {
-      return make_error(ErrorKind::kUnauthenticated, "only processes of job " + to_string(job) + " may connect here");
+KeyLookup link_key_lookup(Key link_key, std::uint32_t epoch) {
+  return [link_key, epoch](const Identity& identity) -> Result<Key> {
+    if (identity.role != Role::kWorker || identity.epoch != epoch) {
+      return make_error(ErrorKind::kUnauthenticated, "only processes of jobs may connect here");
     }
     return derive_key(link_key, to_string(identity));
   };

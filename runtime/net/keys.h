@@ -48,8 +48,8 @@ class Key {
   std::array<std::byte, kSize> bytes_{};
 };
 
-// What somebody may do follows from the role that was proven. On links inside a job every process, the driver too,
-// is a kWorker: it proves that it holds the job's link key.
+// What somebody may do follows from the role that was proven. On links between processes each, the driver too, is a
+// kWorker.
 using mobula::Role;
 const char* name_of(Role role);
 
@@ -74,21 +74,21 @@ struct Leaf {
 
 // HKDF-SHA256 of `parent`, with `label` as info.
 Key derive_key(const Key& parent, std::string_view label);
-// The key that all processes of a job share, from the cluster key: derived with "link|<job>".
-Key job_link_key(const Key& cluster_key, JobId job);
-// The key that the processes of two jobs share for links between them, whichever connects: "link|<lower>|<higher>".
-Key pair_link_key(const Key& cluster_key, JobId a, JobId b);
-// The key that belongs to an identity, from the cluster key (through the job's link key for Role::kWorker).
+// The key by which a process knows who may open links to it, from the cluster key: derived with "link|<process>". Only
+// the process and the node daemons have it.
+Key process_link_key(const Key& cluster_key, ProcessId process);
+// The key that belongs to an identity, from the cluster key.
 Key identity_key(const Key& cluster_key, const Identity& identity);
 Leaf make_leaf(const Key& cluster_key, const Identity& identity);
-// The same for a process that holds only its job's link key.
-Leaf make_worker_leaf(const Key& link_key, std::uint32_t epoch, JobId job, ProcessId holder);
+// For a link of the process `holder`, of that job, to the process that `link_key` belongs to: a node daemon makes it
+// for the processes of its node, of whichever job the other one is.
+Leaf make_link_leaf(const Key& link_key, std::uint32_t epoch, JobId job, ProcessId holder);
 
 // How an accepting side finds the key of whoever connects; an error refuses, and its message goes to the log.
 using KeyLookup = std::function<Result<Key>(const Identity&)>;
 // For a holder of the cluster key: accepts the roles named, of this epoch.
 KeyLookup cluster_key_lookup(Key cluster_key, std::uint32_t epoch, std::initializer_list<Role> roles);
-// For a process of a job: accepts the processes of the same job.
-KeyLookup job_key_lookup(Key link_key, std::uint32_t epoch, JobId job);
+// For a process: accepts the processes that a node daemon gave a leaf for links to it.
+KeyLookup link_key_lookup(Key link_key, std::uint32_t epoch);
 
 }  // namespace mobula::net

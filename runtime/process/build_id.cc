@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,6 +30,7 @@ struct KnownModule {
 };
 
 constexpr std::string_view kHashPrefix = "sha256:";
+constexpr std::size_t kNotesMax = 64 * 1024;  // of one segment of notes that is read from a file
 
 std::string hex_of(std::span<const unsigned char> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -42,20 +42,22 @@ std::string hex_of(std::span<const unsigned char> bytes) {
   return text;
 }
 
-// The GNU build id among the notes of [start, start + size); "" when there is none.
+// The GNU build id among the notes of [start, start + size); "" when there is none. In a segment of alignment 8 the
+// content of a note, and the next note, begin at multiples of 8 from the segment's start.
 std::string build_id_in(const unsigned char* start, std::size_t size, std::size_t alignment) {
-  const auto padded = [alignment](std::size_t length) { return (length + alignment - 1) / alignment * alignment; };
+  const auto aligned = [alignment](std::size_t at) { return (at + alignment - 1) / alignment * alignment; };
   std::size_t at = 0;
   while (at + sizeof(ElfW(Nhdr)) <= size) {
     ElfW(Nhdr) note{};
     std::memcpy(&note, start + at, sizeof note);
     const std::size_t name_at = at + sizeof note;
-    const std::size_t content_at = name_at + padded(note.n_namesz);
+    if (note.n_namesz > size - name_at) return {};
+    const std::size_t content_at = aligned(name_at + note.n_namesz);
     if (content_at > size || note.n_descsz > size - content_at) return {};
     if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 && std::memcmp(start + name_at, "GNU", 4) == 0) {
       return hex_of(std::span(start + content_at, note.n_descsz));
     }
-    at = content_at + padded(note.n_descsz);
+    at = aligned(content_at + note.n_descsz);
   }
   return {};
 }
@@ -188,20 +190,6 @@ class ModuleTable {
   unsigned long long loads_ = 0;
 };
 
-bool is_system_library(std::string_view path) {
-  static constexpr std::array<std::string_view, 6> kFolders{"/lib/",     "/lib64/",     "/lib32/",
-                                                            "/usr/lib/", "/usr/lib64/", "/usr/lib32/"};
-  return std::any_of(kFolders.begin(), kFolders.end(), [path](std::string_view dir) { return path.starts_with(dir); });
-}
-
-std::string absolute(const std::string& path) {
-  const std::size_t slash = path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
-  std::array<char, PATH_MAX> real{};
-  if (::realpath(folder.c_str(), real.data()) == nullptr) return path;
-  return std::string(real.data()) + "/" + path.substr(slash == std::string::npos ? 0 : slash + 1);
-}
-
 }  // namespace
 
 Result<CodeAddress> locate(const void* function) {
@@ -235,17 +223,32 @@ std::string executable_path() {
   return text;
 }
 
-std::vector<std::string> libraries_to_ship() {
-  std::vector<std::string> paths;
-  for (const Module& module : ModuleTable::instance().list()) {
-    if (module.main) continue;
-    // The folder is resolved (a symbolic link into /usr/lib is the system's), the name is kept: it is what the
-    // executable asks for.
-    const std::string path = absolute(module.path);
-    const std::string_view name = std::string_view(path).substr(path.rfind('/') + 1);
-    if (!is_system_library(path) && !name.starts_with("libmobula.so")) paths.push_back(path);
+Result<std::string> file_id(int fd) {
+  ElfW(Ehdr) header{};
+  const bool elf = ::pread(fd, &header, sizeof header, 0) == ssize_t{sizeof header} &&
+                   std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_phentsize == sizeof(ElfW(Phdr));
+  for (std::size_t i = 0; elf && i < header.e_phnum; ++i) {
+    ElfW(Phdr) segment{};
+    const auto at = static_cast<off_t>(header.e_phoff + i * sizeof segment);
+    if (::pread(fd, &segment, sizeof segment, at) != ssize_t{sizeof segment}) break;
+    if (segment.p_type != PT_NOTE || segment.p_filesz > kNotesMax) continue;
+    std::vector<unsigned char> notes(segment.p_filesz);
+    if (::pread(fd, notes.data(), notes.size(), static_cast<off_t>(segment.p_offset)) !=
+        static_cast<ssize_t>(notes.size())) {
+      break;
+    }
+    std::string id = build_id_in(notes.data(), notes.size(), segment.p_align == 8 ? 8 : 4);
+    if (!id.empty()) return id;
   }
-  return paths;
+  Result<std::string> hash = sha256_of_fd(fd);
+  if (!hash) return hash.error();
+  return std::string(kHashPrefix) + *hash;
+}
+
+Result<std::string> file_id(const std::string& path) {
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) return errno_error("open " + path);
+  return file_id(file.get());
 }
 
 }  // namespace mobula::process

@@ -42,8 +42,8 @@ Result<Fd> executable_fd();
 // Its path as it was when it started (for people).
 std::string executable_path();
 
-// Libraries this process loaded that a bare system lacks (not under /lib, /usr/lib and their like, nor libmobula.so):
-// what must travel with the executable. Paths, in load order.
-std::vector<std::string> libraries_to_ship();
+// The same identity, read from a file: its build id, or "sha256:" and the hash of all of it.
+Result<std::string> file_id(int fd);
+Result<std::string> file_id(const std::string& path);
 
 }  // namespace mobula::process

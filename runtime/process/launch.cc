@@ -172,7 +172,7 @@ std::size_t reap_orphans(const std::vector<pid_t>& except) {
 std::vector<std::string> environment_with(const std::vector<std::pair<std::string, std::string>>& extra) {
   std::vector<std::string> result;
   const auto replaced = [&extra](std::string_view name) {
-    return name == kWorkerMark || name == kWorkerLibraries ||
+    return name == kWorkerMark || name == kWorkerLibraries || name == kWorkerLibraryDir ||
            std::any_of(extra.begin(), extra.end(), [name](const auto& variable) { return variable.first == name; });
   };
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {

@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kBytesPerPoll = 64 * 1024;
 // What an ended process can have left: a full pipe and what a child of it still adds meanwhile.
 constexpr std::size_t kBytesAtEnd = 1024 * 1024;
-constexpr int kEventsPerRound = 64;
+constexpr int kEventsPerPoll = 64;
 
 }  // namespace
 
@@ -125,9 +125,7 @@ Result<LogHub::Ends> LogHub::add(ProcessId process, const std::string& path) {
     source.pipe = std::move(pipe->read);
     theirs[i] = std::move(pipe->write);
     if (path.empty()) continue;
-    Result<RotatingFile> file = RotatingFile::open(path + (i == 0 ? ".out" : ".err"), rotation_);
-    if (!file) return file.error();
-    source.file.emplace(std::move(*file));
+    source.file.emplace(RotatingFile::at_first_piece(path + (i == 0 ? ".out" : ".err"), rotation_));
   }
   Capture* const raw = capture.get();
   capture->lines = std::make_unique<LineCollector>(limits_, [this, raw](Stream stream, std::string_view text) {
@@ -170,8 +168,8 @@ bool LogHub::drain(Capture& capture, Stream stream, std::size_t bytes_max, Insta
 }
 
 void LogHub::poll(Instant now) {
-  std::array<epoll_event, kEventsPerRound> ready;
-  const int count = ::epoll_wait(epoll_.get(), ready.data(), kEventsPerRound, 0);
+  std::array<epoll_event, kEventsPerPoll> ready;
+  const int count = ::epoll_wait(epoll_.get(), ready.data(), kEventsPerPoll, 0);
   for (int i = 0; i < count; ++i) {
     const std::uint64_t token = ready[static_cast<std::size_t>(i)].data.u64;
     const auto found = by_token_.find(token);

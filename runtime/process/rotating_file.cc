@@ -48,7 +48,15 @@ Result<RotatingFile> RotatingFile::open(std::string path, Rotation rotation) {
   return RotatingFile(std::move(path), rotation, std::move(file), size);
 }
 
+RotatingFile RotatingFile::at_first_piece(std::string path, Rotation rotation) {
+  return RotatingFile(std::move(path), rotation, Fd(), 0);
+}
+
 void RotatingFile::write(std::string_view piece) {
+  if (!file_) {
+    file_ = open_for_append(path_);
+    size_ = file_ ? size_of(file_.get()) : 0;
+  }
   if (size_ > 0 && size_ + piece.size() > rotation_.bytes_max) {
     rotate(path_, rotation_.count);
     file_ = open_for_append(path_);

@@ -23,6 +23,8 @@ void rotate(const std::string& path, unsigned count);
 class RotatingFile {
  public:
   static Result<RotatingFile> open(std::string path, Rotation rotation);
+  // The file is made with the first piece: most workers print nothing, and making files costs.
+  static RotatingFile at_first_piece(std::string path, Rotation rotation);
 
   // A full disk drops the piece and counts it: a log must not stop what it describes.
   void write(std::string_view piece);

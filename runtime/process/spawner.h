@@ -36,7 +36,8 @@ struct Executable {
   std::string name;                    // for people and `ps`
   std::shared_ptr<const Fd> file;      // its descriptor; or, when null,
   std::string path;                    // its path
-  std::vector<std::string> libraries;  // paths to load before workers start
+  std::vector<std::string> libraries;  // paths to load before workers start, in this order
+  std::string library_dir;             // where its libraries are looked for first; "": where they always are
 };
 
 // What makes two workers come from the same zygote.

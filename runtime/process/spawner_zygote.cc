@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <set>
 
 #include "runtime/process/launch.h"
@@ -25,6 +26,16 @@ std::string join(const std::vector<std::string>& parts) {
     text += part;
   }
   return text;
+}
+
+// The folder before whatever LD_LIBRARY_PATH is to be otherwise.
+std::string library_path(const std::string& folder, const Environment& environment) {
+  const char* own = std::getenv(kLibraryPath);  // NOLINT(concurrency-mt-unsafe): nothing in a daemon sets variables
+  std::string rest = own == nullptr ? "" : own;
+  for (const auto& [name, value] : environment) {
+    if (name == kLibraryPath) rest = value;
+  }
+  return rest.empty() ? folder : folder + ":" + rest;
 }
 
 // Where a new zygote writes before it has workers; -1 (our own stderr) when there is no folder for it.
@@ -71,6 +82,10 @@ Status Spawner::start_process(Program& program, const Environment& extra, std::u
   environment.emplace_back(kWorkerMark, mark);
   if (!program.executable.libraries.empty()) {
     environment.emplace_back(kWorkerLibraries, join(program.executable.libraries));
+  }
+  if (const std::string& folder = program.executable.library_dir; !folder.empty()) {
+    environment.emplace_back(kLibraryPath, library_path(folder, environment));
+    environment.emplace_back(kWorkerLibraryDir, folder);
   }
   spec.environment = environment_with(environment);
   spec.out = log ? log.get() : STDERR_FILENO;

@@ -43,6 +43,21 @@ bool is_socket(int fd) {
   return ::fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
+// Takes our folder out of LD_LIBRARY_PATH again.
+void restore_library_path() {
+  const char* folder = std::getenv(kWorkerLibraryDir);
+  const char* path = std::getenv(kLibraryPath);
+  if (folder != nullptr && path != nullptr && std::string_view(path).starts_with(folder)) {
+    const std::string rest = path + std::strlen(folder);
+    if (rest.empty()) {
+      ::unsetenv(kLibraryPath);
+    } else if (rest.front() == ':') {
+      ::setenv(kLibraryPath, rest.c_str() + 1, 1);
+    }
+  }
+  ::unsetenv(kWorkerLibraryDir);
+}
+
 // Loads what load_library() named, so that workers inherit it; the text says what failed.
 std::string load_libraries(std::string_view paths) {
   while (!paths.empty()) {
@@ -78,6 +93,7 @@ void adopt_worker_mark() noexcept {
   int executable = -1;
   const bool valid = parse_mark(mark, mark_socket, executable) && is_socket(mark_socket);
   if (const char* libraries = std::getenv(kWorkerLibraries); libraries != nullptr) mark_libraries = ::strdup(libraries);
+  restore_library_path();
   ::unsetenv(kWorkerMark);
   ::unsetenv(kWorkerLibraries);
   if (!valid) {

@@ -15,6 +15,11 @@ inline constexpr const char* kWorkerMark = "MOBULA_WORKER_MODE";
 // Paths, separated by ':', of libraries to load before workers are forked.
 inline constexpr const char* kWorkerLibraries = "MOBULA_WORKER_LIBRARIES";
 
+// The folder that stands first in LD_LIBRARY_PATH so that the dynamic linker finds the program's own libraries. It has
+// read that variable when we run, so the folder leaves it again, and no program that user code starts sees it.
+inline constexpr const char* kWorkerLibraryDir = "MOBULA_WORKER_LIBRARY_DIR";
+inline constexpr const char* kLibraryPath = "LD_LIBRARY_PATH";
+
 // The second of the two arguments a zygote is started with, and what a worker makes of it, for people who read `ps`.
 inline constexpr const char* kZygoteArgument = "mobula-zygote";
 inline constexpr const char* kWorkerArgument = "mobula-worker";

@@ -32,6 +32,7 @@ struct Hello {
   executablePath @9 :Text;
   name @10 :Text;
   logToDriver @11 :Bool = true;
+  libraries @12 :List(Text);
 }
 
 struct HelloReply {
@@ -115,11 +116,11 @@ struct NodeResolved {
 }
 
 struct RequestLinkKey {
-  job @0 :UInt64;
+  process @0 :UInt64;
 }
 
 struct LinkKeyGranted {
-  job @0 :UInt64;
+  process @0 :UInt64;
   key @1 :Data;
 }
 

@@ -15,7 +15,7 @@ MOBULA_WIRE(QueuedShape, (request, Request), (count, Count))
 
 MOBULA_WIRE_MESSAGE(Hello, (protocol, Protocol), (role, Role), (from, From), (cluster, Cluster), (job, Job), (pid, Pid),
                     (build, Build), (features, Features), (executable, Executable), (executable_path, ExecutablePath),
-                    (name, Name), (log_to_driver, LogToDriver))
+                    (name, Name), (log_to_driver, LogToDriver), (libraries, Libraries))
 MOBULA_WIRE_MESSAGE(HelloReply, (protocol, Protocol), (error, Error), (from, From), (cluster, Cluster), (epoch, Epoch),
                     (build, Build), (features, Features), (node, Node), (endpoint, Endpoint), (session, Session),
                     (link_key, LinkKey), (store_capacity, StoreCapacity), (node_cpus, NodeCpus))
@@ -29,8 +29,8 @@ MOBULA_WIRE_EMPTY(NodeLeaves)
 MOBULA_WIRE_DEFINE(NodeLeaves)
 MOBULA_WIRE_MESSAGE(ResolveNode, (node, Node))
 MOBULA_WIRE_MESSAGE(NodeResolved, (node, Node), (alive, Alive), (endpoint, Endpoint))
-MOBULA_WIRE_MESSAGE(RequestLinkKey, (job, Job))
-MOBULA_WIRE_MESSAGE(LinkKeyGranted, (job, Job), (key, Key))
+MOBULA_WIRE_MESSAGE(RequestLinkKey, (process, Process))
+MOBULA_WIRE_MESSAGE(LinkKeyGranted, (process, Process), (key, Key))
 MOBULA_WIRE_MESSAGE(LinkAccepted, (from, From))
 MOBULA_WIRE_MESSAGE(RegisterJob, (job, Job))
 MOBULA_WIRE_MESSAGE(JobFinished, (job, Job))

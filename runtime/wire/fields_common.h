@@ -67,10 +67,10 @@ inline constexpr auto kInlineRefs = [](auto op, auto& at, auto... arguments) -> 
 
 // A variant: written by hand, one function for each visitor.
 template <>
-struct Fields<Value> {
+struct Fields<CallValue> {
   using Schema = schema::Value;
 
-  static void visit(Sizer& io, const Value& value) {
+  static void visit(Sizer& io, const CallValue& value) {
     if (const auto* inlined = std::get_if<InlineValue>(&value)) {
       io.add(inlined->bytes);
       io.add(inlined->refs);
@@ -79,7 +79,7 @@ struct Fields<Value> {
     }
   }
 
-  static void visit(Writer<Schema>& io, const Value& value) {
+  static void visit(Writer<Schema>& io, const CallValue& value) {
     if (const auto* inlined = std::get_if<InlineValue>(&value)) {
       const auto& [bytes, refs] = *inlined;
       if (!bytes.empty()) io.at.setInline(Writer<Schema>::data_of(bytes));
@@ -89,7 +89,7 @@ struct Fields<Value> {
     }
   }
 
-  static void visit(Reader<Schema>& io, Value& value) {
+  static void visit(Reader<Schema>& io, CallValue& value) {
     switch (io.at.which()) {
       case schema::Value::INLINE: {
         auto& [bytes, refs] = value.emplace<InlineValue>();

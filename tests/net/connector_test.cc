@@ -162,7 +162,7 @@ TEST_CASE("a connection for a process: handed over a Unix link, authenticated by
   RunningLoop loop;
   Port port(loop);
   const JobId job{0xabc};
-  const Key link_key = job_link_key(port.key, job);
+  const Key link_key = process_link_key(port.key, ProcessId{42});
   Preamble preamble;
   preamble.kind = ConnectionKind::kProcess;
   preamble.target = 42;
@@ -180,12 +180,15 @@ TEST_CASE("a connection for a process: handed over a Unix link, authenticated by
   std::shared_ptr<Link> caller;
   std::shared_ptr<Link> callee;
   ErrorInfo refused;
-  Leaf leaf = make_worker_leaf(link_key, 1, job, ProcessId{7});
-  CHECK(leaf.key == identity_key(port.key, leaf.identity));
+  Leaf leaf = make_link_leaf(link_key, 1, job, ProcessId{7});
   bool expected = true;
-  SUBCASE("of the same job") {}
-  SUBCASE("of another job") {
-    leaf = make_worker_leaf(job_link_key(port.key, JobId{0xdef}), 1, JobId{0xdef}, ProcessId{7});
+  SUBCASE("with the leaf for it, of whichever job") {}
+  SUBCASE("with a leaf for another process") {
+    leaf = make_link_leaf(process_link_key(port.key, ProcessId{43}), 1, job, ProcessId{7});
+    expected = false;
+  }
+  SUBCASE("as somebody else") {
+    leaf.identity.holder = 8;
     expected = false;
   }
   connect(*loop, port.address, leaf, preamble, monotonic_now() + testing::kLong,
@@ -200,16 +203,15 @@ TEST_CASE("a connection for a process: handed over a Unix link, authenticated by
   daemon_side->send(std::move(frame));
   REQUIRE(loop.wait([&] { return at_process.count() == 1; }));
   Fd arrived = std::move(at_process.take()[0].descriptors.at(0));
-  accept_handed_over(*loop, std::move(arrived), job_key_lookup(link_key, 1, job),
-                     [&](Result<std::shared_ptr<Link>> made) {
-                       if (made) {
-                         callee = *made;
-                       } else {
-                         refused = made.error();
-                       }
-                       accepted = true;
-                       loop->notify();
-                     });
+  accept_handed_over(*loop, std::move(arrived), link_key_lookup(link_key, 1), [&](Result<std::shared_ptr<Link>> made) {
+    if (made) {
+      callee = *made;
+    } else {
+      refused = made.error();
+    }
+    accepted = true;
+    loop->notify();
+  });
   CHECK(loop.wait([&] { return connected && accepted; }));
   CHECK((caller != nullptr) == expected);
   CHECK((callee != nullptr) == expected);
@@ -223,7 +225,7 @@ TEST_CASE("a connection for a process: handed over a Unix link, authenticated by
     CHECK(loop.wait([&] { return inbox.closed(); }));
     caller->close();
   } else {
-    CHECK(refused.message.find("only processes of job") != std::string::npos);
+    CHECK(refused.kind == ErrorKind::kUnauthenticated);
   }
   daemon_side->close();
   CHECK(loop.wait([&] { return at_daemon.closed() && at_process.closed(); }));

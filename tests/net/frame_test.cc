@@ -195,6 +195,39 @@ TEST_CASE("a raw body goes where the target says") {
   CHECK(owner.use_count() == 3);
 }
 
+// The last chunk of an object may have a few bytes.
+TEST_CASE("a small raw body goes where the target says, too") {
+  std::string memory(3, '?');
+  FrameReader reader;
+  reader.set_raw_target([&](const Bytes&, std::size_t size) {
+    CHECK(size == 3);
+    return RawTarget{reinterpret_cast<std::byte*>(memory.data()), nullptr};
+  });
+  Frame raw;
+  raw.type = FrameType::kRaw;
+  raw.head = Bytes::copy_of("chunk 13");
+  raw.body = Bytes::copy_of("end");
+  Frame after;
+  after.body = Bytes::copy_of("message");
+  std::string wire;
+  append(wire, raw);
+  append(wire, after);
+  std::size_t piece = 0;
+  SUBCASE("in one piece") {
+    piece = wire.size();
+  }
+  SUBCASE("byte by byte") {
+    piece = 1;
+  }
+  std::vector<Frame> got;
+  REQUIRE(feed(reader, wire, got, [&] { return piece; }).ok());
+  REQUIRE(got.size() == 2);
+  CHECK(memory == "end");
+  CHECK(got[0].body.text() == "end");
+  CHECK(got[1].body.text() == "message");
+  CHECK(reader.at_boundary());
+}
+
 TEST_CASE("small frames share a block that is used again once they are gone") {
   FrameReader reader;
   std::vector<Frame> got;

@@ -31,7 +31,7 @@ TEST_CASE("derivation is fixed for good") {
         "50bec1f13cd963dbebdec9a0b641863cdf90ebf477d4480c6154b06598d95910");
   CHECK(identity_key(key_of(1), {1, Role::kNode, {}, 0x77}).reveal_hex() ==
         "830cd10be54ab108bee1e50a14cedc1dc27887fe508ebb8be77169b50f5d4bb9");
-  CHECK(job_link_key(key_of(1), JobId{0xabc}).reveal_hex() ==
+  CHECK(process_link_key(key_of(1), ProcessId{0xabc}).reveal_hex() ==
         "ec1d4aa814b594c6a469cd1860a82be8d9257c0fc1df4ba98b4316d6e6f158ec");
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("every identity has a key of its own") {
         Identity{1, Role::kNode, {}, 8}, Identity{1, Role::kWorker, JobId{1}, 7}}) {
     CHECK_FALSE(identity_key(cluster, base) == identity_key(cluster, other));
   }
-  CHECK(pair_link_key(cluster, JobId{1}, JobId{2}) == pair_link_key(cluster, JobId{2}, JobId{1}));
+  CHECK_FALSE(process_link_key(cluster, ProcessId{1}) == process_link_key(cluster, ProcessId{2}));
 }
 
 TEST_CASE("identities as text") {
@@ -67,10 +67,14 @@ TEST_CASE("look-ups refuse what is not theirs") {
   CHECK(nodes_only({1, Role::kNode, {}, 7}).ok());
   CHECK_FALSE(nodes_only({1, Role::kDriver, {}, 7}).ok());
   CHECK_FALSE(nodes_only({2, Role::kNode, {}, 7}).ok());
-  const auto job = job_key_lookup(job_link_key(cluster, JobId{5}), 1, JobId{5});
-  CHECK(job({1, Role::kWorker, JobId{5}, 7}).ok());
-  CHECK_FALSE(job({1, Role::kWorker, JobId{6}, 7}).ok());
-  CHECK_FALSE(job({1, Role::kNode, JobId{5}, 7}).ok());
+  const Key link_key = process_link_key(cluster, ProcessId{3});
+  const auto process = link_key_lookup(link_key, 1);
+  const Leaf leaf = make_link_leaf(link_key, 1, JobId{5}, ProcessId{7});
+  CHECK(process(leaf.identity).value() == leaf.key);
+  CHECK_FALSE(process({1, Role::kWorker, JobId{6}, 7}).value() == leaf.key);
+  CHECK_FALSE(process({1, Role::kWorker, JobId{5}, 8}).value() == leaf.key);
+  CHECK_FALSE(process({2, Role::kWorker, JobId{5}, 7}).ok());
+  CHECK_FALSE(process({1, Role::kNode, JobId{5}, 7}).ok());
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ struct Fixture {
   Executor executor{[] {
     ExecutorConfig config;
     config.self = kSelf;
+    config.methods_ahead = 1;
     return config;
   }()};
   Instant now{1'000'000'000};
@@ -358,6 +359,22 @@ TEST_CASE_FIXTURE(Fixture, "methods run in the order their caller numbered them"
   step({finished(task(1))});
   CHECK(started() == std::vector{task(2)});
   step({finished(task(2))});
+  CHECK(started() == std::vector{task(3)});
+}
+
+TEST_CASE_FIXTURE(Fixture, "methods of an actor of one thread are handed out ahead, in order, so far as told") {
+  ExecutorConfig config;
+  config.self = kSelf;
+  config.methods_ahead = 2;
+  executor = Executor(config);
+  define();
+  host();
+  push_methods({method(1, 1), method(2, 2), method(3, 3)});
+  CHECK(started() == std::vector{task(1), task(2)});
+  receive(kCaller, CancelCall{task(2), false, false});  // it may have begun
+  CHECK(std::count_if(actions.outputs.begin(), actions.outputs.end(),
+                      [](const ExecutorOutput& output) { return std::holds_alternative<CancelRunning>(output); }) == 1);
+  step({finished(task(1))});
   CHECK(started() == std::vector{task(3)});
 }
 

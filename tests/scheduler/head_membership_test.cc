@@ -294,4 +294,76 @@ TEST_CASE("why a lease waits, per node") {
   CHECK(replies[0].second.rows[1][2] == "needs 1 CPU (0 free)");
 }
 
+namespace {
+
+constexpr const char* kSubmission = "job-0123456789abcdef";
+
+SubmitJob job_with_files() {
+  SubmitJob job;
+  job.request = {9, 1};
+  job.submission = kSubmission;
+  job.argv = {"./train"};
+  job.working_dir = std::string(64, 'a');
+  job.resources.cpus = Quantity::whole(1);
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("logs of submissions and of the jobs they became lie on their node") {
+  HeadFixture f;
+  CHECK(f.head.log_place(kSubmission).error->message.find("mobula list jobs") != std::string::npos);
+  f.receive(Peer::client(1), job_with_files());
+  CHECK(f.head.log_place(kSubmission).error->message.find("mobula explain") != std::string::npos);
+  const NodeId node = f.add_node(1, 4);
+  f.pass(1s, {node});
+  CHECK(f.head.log_place(kSubmission).node == node);
+  CHECK(f.head.log_place(kSubmission).name == kSubmission);
+
+  JobDescription job;
+  job.job = JobId{77};
+  job.driver = {ProcessId{5}, node, job.job};
+  job.submission = kSubmission;
+  f.receive(Peer::of(node), RegisterJob{job});
+  CHECK(f.head.log_place(to_string(JobId{77})).name == kSubmission);
+  job.job = JobId{78};
+  job.submission.clear();
+  f.receive(Peer::of(node), RegisterJob{job});
+  CHECK(f.head.log_place(to_string(JobId{78})).error->message.find("was not submitted") != std::string::npos);
+}
+
+TEST_CASE("logs of actors are those of their worker; unknown workers may be anywhere") {
+  HeadFixture f;
+  const NodeId node = f.add_node(1, 4);
+  CHECK(f.head.live_nodes() == std::vector<NodeId>{node});
+  f.create(HeadFixture::spec(1));
+  const std::string actor = to_string(ActorId{100, 1});
+  CHECK(f.head.log_place(actor).error);  // it has no worker yet
+  f.started(node, {100, 1});
+  CHECK(f.head.log_place(actor).node == node);
+  CHECK(f.head.log_place(actor).name == to_string(ProcessId{1001}));
+  CHECK(f.head.log_place(to_string(ProcessId{1001})).node == node);
+  CHECK(f.head.log_place(to_string(node)).node == node);
+  CHECK_FALSE(f.head.log_place(to_string(ProcessId{4242})).error);
+  CHECK_FALSE(f.head.log_place(to_string(ProcessId{4242})).node);
+  CHECK(f.head.log_place("../../etc/passwd").error);
+  CHECK(f.head.log_place("").error);
+}
+
+TEST_CASE("files are needed as long as a submission that has not ended names them") {
+  HeadFixture f;
+  const SubmitJob job = job_with_files();
+  CHECK_FALSE(f.head.needs_content(job.working_dir));
+  f.receive(Peer::client(1), job);
+  CHECK(f.head.needs_content(job.working_dir));
+  CHECK_FALSE(f.head.needs_content(std::string(64, 'b')));
+  const NodeId node = f.add_node(1, 4);
+  f.pass(1s, {node});
+  f.receive(Peer::of(node), DriverStatus{kSubmission, SubmissionPhase::kRunning, 0, {}});
+  // A restarted head still needs them.
+  CHECK(HeadFixture({}, f.snapshot()).head.needs_content(job.working_dir));
+  f.receive(Peer::of(node), DriverStatus{kSubmission, SubmissionPhase::kSucceeded, 0, {}});
+  CHECK_FALSE(f.head.needs_content(job.working_dir));
+}
+
 }  // namespace mobula::scheduler::test

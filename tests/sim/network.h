@@ -1,7 +1,8 @@
 // The links between the processes and daemons of a simulated cluster.
 //
-// A link keeps order and delays at random. It breaks with all that is on the way, and each side notices in its own time:
-// until then it sends in vain. Nothing of a new link arrives at a side that has not noticed the end of the old one.
+// A link keeps order and delays at random. It breaks with all that is on the way, and each side notices in its own
+// time: until then it sends in vain. Nothing of a new link arrives at a side that has not noticed the end of the old
+// one.
 #pragma once
 
 #include <array>

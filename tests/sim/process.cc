@@ -133,7 +133,8 @@ void Process::message(const Peer& from, Envelope envelope) {
     if (!granted->error) {
       world.write_memory(address.node, granted->segment, granted->offset, waiting.object);
       const Peer node = Peer::of(address.node);
-      send({node, SealObject{waiting.object, owner_of(waiting.object), address.job, granted->slab, 0, waiting.size}, 0});
+      send(
+          {node, SealObject{waiting.object, owner_of(waiting.object), address.job, granted->slab, 0, waiting.size}, 0});
       send({node, ReturnSlab{granted->slab}, 0});
       *waiting.done = true;
     }

@@ -1,7 +1,7 @@
 // One simulated driver or worker: the real engine, and around it what runtime/core does with threads and sockets.
 //
-// User code is a coroutine that sleeps, reads, submits and puts; it counts its references as the runtime does, and every
-// value names its object, so that a read which gets the wrong bytes is seen.
+// User code is a coroutine that sleeps, reads, submits and puts; it counts its references as the runtime does, and
+// every value names its object, so that a read which gets the wrong bytes is seen.
 #pragma once
 
 #include <coroutine>

@@ -1,7 +1,7 @@
 // The simulator: `sim --nodes 4 --workers 2 --seed 7 --minutes 1`. Exit 1 when something was violated; the same
 // arguments always give the same run.
-#include <csignal>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
@@ -62,18 +62,19 @@ std::string hex(std::uint64_t value) {
 
 void print(const Options& options, const Outcome& outcome, double wall_s, bool json) {
   if (!json) {
-    std::printf("seed %llu: %.1f virtual s in %.1f s, %llu events, %llu messages, %llu calls, %llu of them ended in an "
-                "error, %llu faults, %llu violations, trace %s\n",
-                static_cast<unsigned long long>(options.seed), outcome.virtual_s, wall_s,
-                static_cast<unsigned long long>(outcome.events), static_cast<unsigned long long>(outcome.messages),
-                static_cast<unsigned long long>(outcome.calls), static_cast<unsigned long long>(outcome.errors),
-                static_cast<unsigned long long>(outcome.faults), static_cast<unsigned long long>(outcome.violations),
-                hex(outcome.trace).c_str());
+    std::printf(
+        "seed %llu: %.1f virtual s in %.1f s, %llu events, %llu messages, %llu calls, %llu of them ended in an "
+        "error, %llu faults, %llu violations, trace %s\n",
+        static_cast<unsigned long long>(options.seed), outcome.virtual_s, wall_s,
+        static_cast<unsigned long long>(outcome.events), static_cast<unsigned long long>(outcome.messages),
+        static_cast<unsigned long long>(outcome.calls), static_cast<unsigned long long>(outcome.errors),
+        static_cast<unsigned long long>(outcome.faults), static_cast<unsigned long long>(outcome.violations),
+        hex(outcome.trace).c_str());
     return;
   }
-  const nlohmann::ordered_json line{{"seed", options.seed},        {"nodes", options.nodes},
-                                    {"events", outcome.events},    {"virtual_s", outcome.virtual_s},
-                                    {"wall_s", wall_s},            {"violations", outcome.violations},
+  const nlohmann::ordered_json line{{"seed", options.seed},       {"nodes", options.nodes},
+                                    {"events", outcome.events},   {"virtual_s", outcome.virtual_s},
+                                    {"wall_s", wall_s},           {"violations", outcome.violations},
                                     {"trace", hex(outcome.trace)}};
   std::printf("%s\n", line.dump().c_str());
 }
@@ -86,7 +87,8 @@ int main(int argc, char** argv) {
   std::string workloads = "all";
   bool json = false;
   bool verify = false;
-  CLI::App app{"Runs a whole cluster of the real machines in virtual time. Example: sim --nodes 4 --workers 2 --seed 7"};
+  CLI::App app{
+      "Runs a whole cluster of the real machines in virtual time. Example: sim --nodes 4 --workers 2 --seed 7"};
   app.add_option("--nodes", options.nodes, "Nodes")->check(CLI::Range(1, 10000));
   app.add_option("--workers", options.workers, "Workers (CPUs) of each node")->check(CLI::Range(1, 256));
   app.add_option("--seed", options.seed, "Of all that is random");

@@ -29,11 +29,12 @@ bool excusable(ErrorKind kind) {
 
 World::World(Options with)
     : options(std::move(with)), rng(options.seed),
-      network(time, trace, rng.fork(), options.codec,
-              {[this](const Peer& peer) { return alive(peer); },
-               [this](const Peer& at, const Peer& from, Envelope envelope) { on_message(at, from, std::move(envelope)); },
-               [this](const Peer& at, const Peer& other) { on_joined(at, other); },
-               [this](const Peer& at, const Peer& other, const ErrorInfo& why) { on_lost(at, other, why); }}),
+      network(
+          time, trace, rng.fork(), options.codec,
+          {[this](const Peer& peer) { return alive(peer); },
+           [this](const Peer& at, const Peer& from, Envelope envelope) { on_message(at, from, std::move(envelope)); },
+           [this](const Peer& at, const Peer& other) { on_joined(at, other); },
+           [this](const Peer& at, const Peer& other, const ErrorInfo& why) { on_lost(at, other, why); }}),
       faults_rng_(rng.fork()) {
   scheduler::HeadConfig config;
   config.cluster = ClusterId{1};
@@ -210,8 +211,7 @@ bool World::run_until(Instant end, const std::function<bool()>& done) {
   while (now() < end && violations_ == 0) {
     if (done()) return true;
     const Instant next = std::min(end, now() + 250ms);
-    while (violations_ == 0 && time.step(next)) {
-    }
+    while (violations_ == 0 && time.step(next)) {}
     if (!options.check_each && now().nanoseconds % 1'000'000'000 < 250'000'000) check_all();
   }
   return violations_ == 0 && done();

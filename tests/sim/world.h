@@ -87,8 +87,8 @@ class World {
     std::unique_ptr<scheduler::Node> machine;
     std::unique_ptr<objectstore::Store> store;
     bool head_joined = false;
-    bool home = false;               // a driver lives here: it is spared
-    std::vector<Envelope> to_head;   // of processes, while the head cannot be reached
+    bool home = false;              // a driver lives here: it is spared
+    std::vector<Envelope> to_head;  // of processes, while the head cannot be reached
     std::deque<scheduler::NodeEvent> events;
     std::deque<objectstore::StoreEvent> store_events;
     bool settling = false;

@@ -21,7 +21,7 @@ struct ActorSpec {
   ProcessAddress owner;       // its creator: the actor ends with it unless detached
   CallSpec constructor;       // `resources`: what it holds for life
   ResourceRequest placement;  // what a node must have free when it is placed (at least `constructor.resources`)
-  std::vector<Value> arguments;
+  std::vector<CallValue> arguments;
   std::string name;  // "" : anonymous
   std::string name_space;
   bool detached = false;

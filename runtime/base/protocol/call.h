@@ -29,8 +29,8 @@ struct FunctionKey {
 
 // Which kind of worker process: what its zygote is keyed by.
 struct RuntimeKey {
-  std::string executable;                                        // content hash or build id, in hex
-  NodeId origin;                                                 // a node that can supply the executable
+  std::string executable;                                        // a program's identity (Hello::executable)
+  NodeId origin;                                                 // a node that can supply its files
   std::vector<std::pair<std::string, std::string>> environment;  // sorted
   std::string working_dir;                                       // content hash of a shipped folder, or empty
   friend auto operator<=>(const RuntimeKey&, const RuntimeKey&) = default;
@@ -66,7 +66,7 @@ struct StoredValue {
   friend bool operator==(const StoredValue&, const StoredValue&) = default;
 };
 
-using Value = std::variant<InlineValue, StoredValue>;
+using CallValue = std::variant<InlineValue, StoredValue>;
 
 struct Call {
   TaskId task;
@@ -74,7 +74,7 @@ struct Call {
   std::uint32_t attempt = 0;  // 0 for the first
   std::uint32_t returns = 1;
   ObjectId first_return;  // the others follow in sequence; same maker
-  std::vector<Value> arguments;
+  std::vector<CallValue> arguments;
   // Actor calls only:
   ActorId actor;
   std::uint64_t incarnation = 0;  // of the actor, as the caller knows it
@@ -101,8 +101,8 @@ struct CallResult {
   TaskId task;
   std::uint32_t attempt = 0;
   std::optional<ErrorInfo> error;
-  std::vector<Value> returns;  // when there is no error; in order
-  std::uint64_t run_ns = 0;    // time in user code
+  std::vector<CallValue> returns;  // when there is no error; in order
+  std::uint64_t run_ns = 0;        // time in user code
   bool cancelled = false;
   friend bool operator==(const CallResult&, const CallResult&) = default;
 };

@@ -89,13 +89,13 @@ struct NodeResolved {
   Endpoint endpoint;
   friend bool operator==(const NodeResolved&, const NodeResolved&) = default;
 };
-// process -> its node: the key for links to processes of another job.
+// process -> its node: the key for a link to that process of another node, whichever its job.
 struct RequestLinkKey {
-  JobId job;
+  ProcessId process;
   friend bool operator==(const RequestLinkKey&, const RequestLinkKey&) = default;
 };
 struct LinkKeyGranted {
-  JobId job;
+  ProcessId process;
   std::vector<std::uint8_t> key;
   friend bool operator==(const LinkKeyGranted&, const LinkKeyGranted&) = default;
 };

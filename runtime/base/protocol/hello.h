@@ -34,10 +34,11 @@ struct Hello {
   std::uint64_t pid = 0;
   std::string build;                  // version text
   std::vector<std::string> features;  // named abilities, sorted
-  std::string executable;             // drivers: build id or content hash of the executable, in hex
+  std::string executable;             // drivers: the program's identity, of executable and private libraries
   std::string executable_path;        // drivers: for people
   std::string name;                   // drivers: job name; nodes: host name
   bool log_to_driver = true;
+  std::vector<std::string> libraries;  // drivers: what it loaded, a line each (process/libraries.h)
   friend bool operator==(const Hello&, const Hello&) = default;
 };
 
@@ -52,7 +53,7 @@ struct HelloReply {
   NodeId node;                         // processes: the node they are on
   Endpoint endpoint;                   // of the answering daemon
   std::string session;                 // processes: the node's session folder
-  std::vector<std::uint8_t> link_key;  // processes: the 32-byte key of their job's links
+  std::vector<std::uint8_t> link_key;  // processes: the 32-byte key of links to it
   std::uint64_t store_capacity = 0;    // bytes
   std::uint32_t node_cpus = 0;         // whole CPUs of the node, rounded up
   friend bool operator==(const HelloReply&, const HelloReply&) = default;

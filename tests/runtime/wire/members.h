@@ -44,7 +44,7 @@ MOBULA_MEMBERS(DeviceGrant, uuid, share, memory)
 MOBULA_MEMBERS(Allocation, cpus, memory, store_memory, custom, devices)
 MOBULA_MEMBERS(NodeResources, cpus, memory, store_memory, custom, devices)
 MOBULA_MEMBERS(Hello, protocol, role, from, cluster, job, pid, build, features, executable, executable_path, name,
-               log_to_driver)
+               log_to_driver, libraries)
 MOBULA_MEMBERS(HelloReply, protocol, error, from, cluster, epoch, build, features, node, endpoint, session, link_key,
                store_capacity, node_cpus)
 MOBULA_MEMBERS(FunctionKey, module, offset, symbol, fingerprint)
@@ -124,8 +124,8 @@ template <class Visitor>
 void visit_members(NodeLeaves&, Visitor&&) {}
 MOBULA_MEMBERS(ResolveNode, node)
 MOBULA_MEMBERS(NodeResolved, node, alive, endpoint)
-MOBULA_MEMBERS(RequestLinkKey, job)
-MOBULA_MEMBERS(LinkKeyGranted, job, key)
+MOBULA_MEMBERS(RequestLinkKey, process)
+MOBULA_MEMBERS(LinkKeyGranted, process, key)
 MOBULA_MEMBERS(LinkAccepted, from)
 MOBULA_MEMBERS(JobDescription, job, name, driver, pid, entrypoint, submission, start_time_ms)
 MOBULA_MEMBERS(RegisterJob, job)

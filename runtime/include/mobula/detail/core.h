@@ -84,6 +84,7 @@ struct Resources {
   std::uint64_t object_store_memory = 0;  // bytes
   std::vector<std::pair<std::string, double>> custom;
   std::vector<std::pair<std::string, std::string>> labels;  // node labels that must match
+  friend bool operator==(const Resources&, const Resources&) = default;
 };
 
 struct CallOptions {
@@ -100,6 +101,7 @@ struct CallOptions {
   bool exclusive = false;             // actors: never two incarnations at once
   bool fail_when_overloaded = false;  // throw Overloaded where the call would block on the queue's bound
   std::vector<std::pair<std::string, std::string>> environment;  // extra variables of the worker
+  friend bool operator==(const CallOptions&, const CallOptions&) = default;
 };
 
 // The largest blob that travels inside messages; a larger argument is put into the store and passed as a reference.
