@@ -5,16 +5,10 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/result.h"
+#include "scheduler/type_list.h"
 
 namespace mobula::scheduler {
 namespace {
-
-template <class... Ts>
-struct Types {};
-template <class T, class List>
-inline constexpr bool kIn = false;
-template <class T, class... Ts>
-inline constexpr bool kIn<T, Types<Ts...>> = (std::is_same_v<T, Ts> || ...);
 
 // What the head's control machine does not take: messages between processes and nodes, what its driver handles
 // (content, logs), and what only goes from the head outwards. All others have a `receive`.

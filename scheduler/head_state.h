@@ -71,7 +71,7 @@ struct WaitingFind {
   FindNode find;
   NodeId asker;
   Instant since{};
-  Instant asked{};                // last; one that is not repeated has been served otherwise
+  Instant asked{};  // last; one that is not repeated has been served otherwise
 };
 
 struct HeadQuery {

@@ -5,19 +5,13 @@
 
 #include "runtime/base/check.h"
 #include "runtime/base/result.h"
+#include "scheduler/type_list.h"
 
 namespace mobula::scheduler {
 namespace {
 
 // Timers of one node are looked at together, no finer than this.
 constexpr Duration kSweepGrain = std::chrono::milliseconds(5);
-
-template <class... Ts>
-struct Types {};
-template <class T, class List>
-inline constexpr bool kIn = false;
-template <class T, class... Ts>
-inline constexpr bool kIn<T, Types<Ts...>> = (std::is_same_v<T, Ts> || ...);
 
 // What a node's control machine does not take: messages that its driver relays or answers, that other machines of the
 // daemon handle (store, transfer, logs, keys), or that only go from a node outwards. All others have a `receive`.

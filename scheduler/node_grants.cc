@@ -20,10 +20,6 @@ std::uint64_t part_of(std::uint64_t used, std::uint64_t total) {
   return used / grain * kWholeMachine / std::max<std::uint64_t>(1, total / grain);
 }
 
-std::uint64_t positive(Quantity quantity) {
-  return quantity.units > 0 ? static_cast<std::uint64_t>(quantity.units) : 0;
-}
-
 Quantity gpus_of(const Allocation& allocation) {
   Quantity sum;
   for (const auto& device : allocation.devices) sum += device.share;
@@ -69,8 +65,8 @@ void Node::give_back(Allocation& allocation, JobId job, Worker* worker) {
 
 std::uint64_t Node::share_of(const JobUse& use) const {
   const NodeResources& total = config_.self.total;
-  std::uint64_t share = part_of(positive(use.cpus), positive(total.cpus));
-  share = std::max(share, part_of(positive(use.gpus), total.devices.size() * positive(Quantity::whole(1))));
+  std::uint64_t share = part_of(positive_units(use.cpus), positive_units(total.cpus));
+  share = std::max(share, part_of(positive_units(use.gpus), total.devices.size() * positive_units(Quantity::whole(1))));
   return std::max(share, part_of(use.memory, total.memory));
 }
 

@@ -17,10 +17,6 @@ std::uint32_t used_permille(std::uint64_t total, std::uint64_t free) {
   return static_cast<std::uint32_t>(used / grain * 1000 / (total / grain));
 }
 
-std::uint64_t positive(Quantity quantity) {
-  return quantity.units > 0 ? static_cast<std::uint64_t>(quantity.units) : 0;
-}
-
 // Greater is better, compared from left to right.
 using Score = std::tuple<std::uint64_t, bool, std::uint32_t, std::int64_t, bool>;
 
@@ -63,10 +59,10 @@ std::string reason(const NodeView& view, const NodeResources& resources, const R
 }  // namespace
 
 std::uint32_t utilisation(const NodeResources& total, const NodeResources& free) {
-  std::uint32_t most = used_permille(positive(total.cpus), positive(free.cpus));
+  std::uint32_t most = used_permille(positive_units(total.cpus), positive_units(free.cpus));
   most = std::max(most, used_permille(total.memory, free.memory));
   std::uint64_t gpus_free = 0;
-  for (const auto& device : free.devices) gpus_free += positive(device.share);
+  for (const auto& device : free.devices) gpus_free += positive_units(device.share);
   const std::uint64_t gpus_total = total.devices.size() * static_cast<std::uint64_t>(Quantity::kOne);
   return std::max(most, used_permille(gpus_total, gpus_free));
 }

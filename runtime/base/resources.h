@@ -37,6 +37,11 @@ struct Quantity {
   friend constexpr Quantity operator-(Quantity a, Quantity b) { return a -= b; }
 };
 
+// Its units, none below zero.
+inline std::uint64_t positive_units(Quantity quantity) {
+  return quantity.units > 0 ? static_cast<std::uint64_t>(quantity.units) : 0;
+}
+
 // "2", "0.5", "0.0001": no trailing zeros.
 std::string to_string(Quantity quantity);
 

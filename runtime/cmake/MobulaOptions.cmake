@@ -73,10 +73,15 @@ if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(mobula_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-braces>)
 endif()
 
+# mobula_cold(<target> <level>): what is compiled far more often than it costs time to run is optimised less in Release.
+function(mobula_cold target level)
+  target_compile_options(${target} PRIVATE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:${level}>)
+endfunction()
+
 # mobula_join_files(<target>): most of a file's compile time is its headers and the templates that its neighbours need
 # too, so a layer's files are compiled several at a time. Measured on two cores: see CONTRIBUTING.md.
 function(mobula_join_files target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MOBULA_JOIN_FILES} UNITY_BUILD_BATCH_SIZE 10)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MOBULA_JOIN_FILES} UNITY_BUILD_BATCH_SIZE 14)
   if(MOBULA_JOIN_FILES AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # To the compiler a joined file looks like a header, whose types should use no anonymous namespace.
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)

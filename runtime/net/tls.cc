@@ -21,7 +21,7 @@ namespace {
 constexpr char kSuite[] = "TLS_AES_128_GCM_SHA256";
 constexpr unsigned char kSuiteId[] = {0x13, 0x01};
 constexpr std::size_t kRecordMax = 16384;
-constexpr std::size_t kWriteMax = 16 * kRecordMax;  // so that a reader of the same link is not kept out for long
+constexpr std::size_t kTlsWriteMax = 16 * kRecordMax;  // so that a reader of the same link is not kept out for long
 constexpr std::size_t kIdentityTextMax = 128;
 
 enum class Side { kClient, kServer };
@@ -395,7 +395,7 @@ IoResult Session::write(std::span<const iovec> parts, std::span<const Fd>) {
   // bytes come again in front, as OpenSSL demands.
   std::array<std::byte, kRecordMax> record;
   const void* data = parts[0].iov_base;
-  std::size_t size = std::min(parts[0].iov_len, kWriteMax);
+  std::size_t size = std::min(parts[0].iov_len, kTlsWriteMax);
   if (parts.size() > 1 && size < kRecordMax) {
     size = 0;
     for (const iovec& part : parts) {

@@ -26,9 +26,9 @@ struct Swapped {
   std::string y;
   int x;
 };
-struct Tree {
+struct Branches {
   int value;
-  std::vector<Tree> children;
+  std::vector<Branches> children;
 };
 struct OtherTree {
   int value;
@@ -55,12 +55,12 @@ static_assert(kFingerprint<std::vector<int>> == kFingerprint<std::list<int>>);
 static_assert(kFingerprint<std::map<int, int>> == kFingerprint<std::unordered_map<int, int>>);
 static_assert(kFingerprint<std::vector<int>> != kFingerprint<std::vector<std::vector<int>>>);
 static_assert(kFingerprint<std::vector<char>> != kFingerprint<std::string>);
-static_assert(kFingerprint<Tree> == kFingerprint<OtherTree>);
+static_assert(kFingerprint<Branches> == kFingerprint<OtherTree>);
 static_assert(kFingerprint<Left> != kFingerprint<Right>);
 static_assert(kFingerprint<HoldsRefsToItself> != 0);
 static_assert(kFingerprint<void> != kFingerprint<int>);
 static_assert(kFingerprint<mobula::Array<int>> != kFingerprint<mobula::Array<float>>);
-static_assert(kFingerprint<mobula::Actor<A>> != kFingerprint<mobula::Actor<Tree>>);
+static_assert(kFingerprint<mobula::Actor<A>> != kFingerprint<mobula::Actor<Branches>>);
 
 using mobula::detail::Signature;
 using mobula::detail::signature_fingerprint;
@@ -69,7 +69,7 @@ static_assert(signature_fingerprint<Signature<int (*)(int, std::string)>>() ==
 static_assert(signature_fingerprint<Signature<int (*)(int)>>() != signature_fingerprint<Signature<int (*)(long)>>());
 static_assert(signature_fingerprint<Signature<int (*)(int)>>() != signature_fingerprint<Signature<void (*)(int)>>());
 static_assert(signature_fingerprint<Signature<int (A::*)(int) const>>() ==
-              signature_fingerprint<Signature<int (Tree::*)(int)>>());
+              signature_fingerprint<Signature<int (Branches::*)(int)>>());
 
 }  // namespace
 

@@ -90,10 +90,6 @@ std::string refusal(const std::string& bytes, const ArchiveLimits& limits = {}) 
   return done ? "accepted" : done.error().message;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 void write(const std::string& path, const std::string& text, mode_t mode = 0644) {
   fs::create_directories(fs::path(path).parent_path());
   std::ofstream(path, std::ios::binary) << text;

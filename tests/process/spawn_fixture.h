@@ -188,4 +188,8 @@ class TestDaemon {
   std::vector<std::string> notices_;
 };
 
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
 }  // namespace mobula::process::testing

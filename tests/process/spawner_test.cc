@@ -24,10 +24,6 @@ const Executable& plain() {
   return executable;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a worker has run the static initialisers once and never enters main") {

@@ -25,7 +25,7 @@ TaskId task(std::uint64_t sequence, const Peer& caller = kCaller) {
   return {caller.id, sequence};
 }
 
-struct Fixture {
+struct ExecutorFixture {
   Executor executor{[] {
     ExecutorConfig config;
     config.self = kSelf;
@@ -146,7 +146,7 @@ struct Fixture {
   bool clears = true;
 };
 
-TEST_CASE_FIXTURE(Fixture, "tasks run one at a time, in order, and their answers travel together") {
+TEST_CASE_FIXTURE(ExecutorFixture, "tasks run one at a time, in order, and their answers travel together") {
   define();
   assign();
   push({call(1), call(2), call(3)});
@@ -160,7 +160,7 @@ TEST_CASE_FIXTURE(Fixture, "tasks run one at a time, in order, and their answers
   CHECK(std::get<InlineValue>(answers()[0].returns.at(0)).bytes.text() == "v");
 }
 
-TEST_CASE_FIXTURE(Fixture, "a repeat gets the first answer in every phase") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a repeat gets the first answer in every phase") {
   define();
   assign();
   push({call(1), call(2)});
@@ -179,7 +179,7 @@ TEST_CASE_FIXTURE(Fixture, "a repeat gets the first answer in every phase") {
   CHECK(started() == std::vector{task(3)});
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ExecutorFixture,
                   "a newer attempt of an answered task runs again; of a running one it takes over the answer") {
   define();
   assign();
@@ -195,7 +195,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(started() == std::vector{task(1)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a cancelled task answers so: in the queue, running, and before it was seen") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a cancelled task answers so: in the queue, running, and before it was seen") {
   define();
   assign();
   push({call(1), call(2)});
@@ -219,7 +219,7 @@ TEST_CASE_FIXTURE(Fixture, "a cancelled task answers so: in the queue, running, 
   CHECK(answers().at(0).cancelled);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a worker that blocks gives its unstarted tasks back and lends its CPUs once") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a worker that blocks gives its unstarted tasks back and lends its CPUs once") {
   define();
   assign();
   push({call(1), call(2), call(3)});
@@ -238,7 +238,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker that blocks gives its unstarted tasks back 
   CHECK(started() == std::vector{task(2)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "calls of a lease the node has not told of wait for its word, but not for ever") {
+TEST_CASE_FIXTURE(ExecutorFixture, "calls of a lease the node has not told of wait for its word, but not for ever") {
   define();
   push({call(1)});
   CHECK(actions.execute.empty());
@@ -258,7 +258,7 @@ TEST_CASE_FIXTURE(Fixture, "calls of a lease the node has not told of wait for i
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "the next lease finds no tasks of the last") {
+TEST_CASE_FIXTURE(ExecutorFixture, "the next lease finds no tasks of the last") {
   define();
   assign();
   push({call(1), call(2)});
@@ -268,7 +268,7 @@ TEST_CASE_FIXTURE(Fixture, "the next lease finds no tasks of the last") {
   CHECK(given_back() == std::vector{task(3)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "asked to, it hands back what has not started") {
+TEST_CASE_FIXTURE(ExecutorFixture, "asked to, it hands back what has not started") {
   define();
   assign();
   push({call(1), call(2)});
@@ -278,7 +278,7 @@ TEST_CASE_FIXTURE(Fixture, "asked to, it hands back what has not started") {
   CHECK(given_back() == std::vector{task(2)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a task starts when its stored arguments are here, and fails with their error") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a task starts when its stored arguments are here, and fails with their error") {
   define();
   assign();
   Call needs = call(1);
@@ -303,7 +303,7 @@ TEST_CASE_FIXTURE(Fixture, "a task starts when its stored arguments are here, an
   }
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ExecutorFixture,
                   "an answer waits until the references it leaves behind are in order; the next task does not") {
   clears = false;
   define();
@@ -321,7 +321,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(std::get<StoredValue>(answers().at(0).returns.at(1)) == expected);
 }
 
-TEST_CASE_FIXTURE(Fixture, "an actor is started once and says so again when asked again") {
+TEST_CASE_FIXTURE(ExecutorFixture, "an actor is started once and says so again when asked again") {
   host();
   const ActorStarted started_message{kActor, 1, ActorAddress{kSelf, 3}};
   CHECK(sent<ActorStarted>(kNode) == std::vector{started_message});
@@ -333,7 +333,7 @@ TEST_CASE_FIXTURE(Fixture, "an actor is started once and says so again when aske
   CHECK(sent<ActorStarted>(kNode) == std::vector{started_message});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a constructor that fails ends the process and says why") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a constructor that fails ends the process and says why") {
   HostActor message;
   message.spec.actor = kActor;
   message.incarnation = 2;
@@ -349,7 +349,7 @@ TEST_CASE_FIXTURE(Fixture, "a constructor that fails ends the process and says w
   CHECK(outputs<ExitProcess>().size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "methods run in the order their caller numbered them") {
+TEST_CASE_FIXTURE(ExecutorFixture, "methods run in the order their caller numbered them") {
   define();
   host();
   push_methods({method(3, 3), method(2, 2)});
@@ -362,7 +362,7 @@ TEST_CASE_FIXTURE(Fixture, "methods run in the order their caller numbered them"
   CHECK(started() == std::vector{task(3)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "methods of an actor of one thread are handed out ahead, in order, so far as told") {
+TEST_CASE_FIXTURE(ExecutorFixture, "methods of an actor of one thread are handed out ahead, in order, so far as told") {
   ExecutorConfig config;
   config.self = kSelf;
   config.methods_ahead = 2;
@@ -378,7 +378,7 @@ TEST_CASE_FIXTURE(Fixture, "methods of an actor of one thread are handed out ahe
   CHECK(started() == std::vector{task(3)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a number that never comes is passed over, and refused when it does") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a number that never comes is passed over, and refused when it does") {
   define();
   host();
   push_methods({method(2, 2)});
@@ -390,7 +390,7 @@ TEST_CASE_FIXTURE(Fixture, "a number that never comes is passed over, and refuse
   CHECK(answers().at(0).error->kind == ErrorKind::kActorUnavailable);
 }
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(ExecutorFixture,
                   "concurrent methods: no more than allowed, and one caller's missing argument holds nobody else") {
   define();
   define(kOther);
@@ -403,7 +403,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(started() == std::vector{task(1, kOther), task(2, kOther)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "calls for another incarnation go back") {
+TEST_CASE_FIXTURE(ExecutorFixture, "calls for another incarnation go back") {
   define();
   host();
   Call old = method(1, 1);
@@ -412,7 +412,7 @@ TEST_CASE_FIXTURE(Fixture, "calls for another incarnation go back") {
   CHECK(given_back() == std::vector{task(1)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a cancelled method leaves no gap in the order") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a cancelled method leaves no gap in the order") {
   define();
   host();
   receive(kCaller, CancelCall{task(1), false, true});
@@ -421,7 +421,7 @@ TEST_CASE_FIXTURE(Fixture, "a cancelled method leaves no gap in the order") {
   CHECK(started() == std::vector{task(2)});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a graceful end drains what is queued") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a graceful end drains what is queued") {
   define();
   host();
   push_methods({method(1, 1), method(2, 2)});
@@ -437,7 +437,7 @@ TEST_CASE_FIXTURE(Fixture, "a graceful end drains what is queued") {
   CHECK(outputs<ExitProcess>().size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a caller that is gone: its queue is dropped, its running task asked to stop") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a caller that is gone: its queue is dropped, its running task asked to stop") {
   define();
   assign();
   push({call(1), call(2)});
@@ -455,15 +455,15 @@ TEST_CASE("answers kept for repeats are bounded; of older ones only that they ra
   ExecutorConfig config;
   config.self = kSelf;
   config.answers_max = 2;
-  Fixture fixture;
+  ExecutorFixture fixture;
   fixture.executor = Executor(config);
   fixture.define();
   fixture.assign();
   for (std::uint64_t i = 1; i <= 4; ++i) {
-    fixture.push({Fixture::call(i)});
-    fixture.step({Fixture::finished(task(i))});
+    fixture.push({ExecutorFixture::call(i)});
+    fixture.step({ExecutorFixture::finished(task(i))});
   }
-  fixture.push({Fixture::call(1), Fixture::call(4)});
+  fixture.push({ExecutorFixture::call(1), ExecutorFixture::call(4)});
   CHECK(fixture.actions.execute.empty());
   const auto answers = fixture.answers();
   REQUIRE(answers.size() == 2);
@@ -471,7 +471,7 @@ TEST_CASE("answers kept for repeats are bounded; of older ones only that they ra
   CHECK_FALSE(answers[1].error);
 }
 
-TEST_CASE_FIXTURE(Fixture, "results whose receiver did not confirm are said again") {
+TEST_CASE_FIXTURE(ExecutorFixture, "results whose receiver did not confirm are said again") {
   define();
   assign();
   push({call(1)});
@@ -485,7 +485,7 @@ TEST_CASE_FIXTURE(Fixture, "results whose receiver did not confirm are said agai
   CHECK(std::get<InlineValue>(answers().at(0).returns.at(0)).refs == std::vector{ref});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a call that was not defined is refused") {
+TEST_CASE_FIXTURE(ExecutorFixture, "a call that was not defined is refused") {
   assign();
   push({call(1)});
   CHECK(answers().at(0).error->kind == ErrorKind::kInvalid);

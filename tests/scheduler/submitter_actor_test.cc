@@ -13,7 +13,7 @@ constexpr ActorId kMade{10, 1};
 const ObjectLocator kHandle{ObjectId{10, 1}, kHere, kJob};
 const Peer kHead = Peer::head();
 
-struct Fixture : SubmitterFixture {
+struct ActorCaller : SubmitterFixture {
   SubmitActorCall call(std::uint64_t sequence, std::int32_t max_task_retries = 0) {
     SubmitActorCall event;
     event.task = task(sequence);
@@ -50,7 +50,7 @@ struct Fixture : SubmitterFixture {
   }
 };
 
-TEST_CASE_FIXTURE(Fixture, "calls wait for the actor, then go to its process in order") {
+TEST_CASE_FIXTURE(ActorCaller, "calls wait for the actor, then go to its process in order") {
   step({call(1), call(2)});
   CHECK(sent<WatchActor>(kHead).at(0).actor == kMade);
   CHECK(outputs<ActorBusy>().at(0).busy);
@@ -69,7 +69,7 @@ TEST_CASE_FIXTURE(Fixture, "calls wait for the actor, then go to its process in 
   CHECK(sent<WatchActor>(kHead).empty());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a call whose arguments are not ready holds the later ones back") {
+TEST_CASE_FIXTURE(ActorCaller, "a call whose arguments are not ready holds the later ones back") {
   step({call(1)});
   update(ActorPhase::kAlive);
   const ObjectLocator object{ObjectId{30, 1}, kThere, kJob};
@@ -81,7 +81,7 @@ TEST_CASE_FIXTURE(Fixture, "a call whose arguments are not ready holds the later
   CHECK(pushed(20) == Tasks{2, 3});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a bounded number of calls is on the way") {
+TEST_CASE_FIXTURE(ActorCaller, "a bounded number of calls is on the way") {
   step({call(1)});
   update(ActorPhase::kAlive);
   std::vector<SubmitterEvent> many;
@@ -92,7 +92,7 @@ TEST_CASE_FIXTURE(Fixture, "a bounded number of calls is on the way") {
   CHECK(pushed(20) == Tasks{4097, 4098});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a restart: calls that may run twice are repeated under new numbers, the others fail") {
+TEST_CASE_FIXTURE(ActorCaller, "a restart: calls that may run twice are repeated under new numbers, the others fail") {
   step({call(1), call(2, 1), call(3, -1)});
   update(ActorPhase::kAlive);
   update(ActorPhase::kRestarting);
@@ -111,7 +111,7 @@ TEST_CASE_FIXTURE(Fixture, "a restart: calls that may run twice are repeated und
   CHECK(pushed(22) == Tasks{3});
 }
 
-TEST_CASE_FIXTURE(Fixture, "the actor's own max_task_retries counts when the call has none") {
+TEST_CASE_FIXTURE(ActorCaller, "the actor's own max_task_retries counts when the call has none") {
   created();
   step({call(1, -2)});
   update(ActorPhase::kAlive);
@@ -123,7 +123,7 @@ TEST_CASE_FIXTURE(Fixture, "the actor's own max_task_retries counts when the cal
   CHECK(settled() == Settled{{1, "ActorUnavailable"}});  // the head's word was 0
 }
 
-TEST_CASE_FIXTURE(Fixture, "a dead actor fails its calls, now and later") {
+TEST_CASE_FIXTURE(ActorCaller, "a dead actor fails its calls, now and later") {
   step({call(1)});
   update(ActorPhase::kAlive);
   ActorInfo dead = info(ActorPhase::kDead);
@@ -134,7 +134,7 @@ TEST_CASE_FIXTURE(Fixture, "a dead actor fails its calls, now and later") {
   CHECK(settled() == Settled{{2, "ActorDied"}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "after a broken link unanswered calls are said again with the same numbers") {
+TEST_CASE_FIXTURE(ActorCaller, "after a broken link unanswered calls are said again with the same numbers") {
   step({call(1), call(2), call(3)});
   update(ActorPhase::kAlive);
   done(20, {result(1)});
@@ -146,7 +146,7 @@ TEST_CASE_FIXTURE(Fixture, "after a broken link unanswered calls are said again 
   CHECK(sent<PushCalls>(worker(20).peer()).at(0).calls.at(0).sequence == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a process that lives and is not reached is an error, not a wait") {
+TEST_CASE_FIXTURE(ActorCaller, "a process that lives and is not reached is an error, not a wait") {
   step({call(1), call(2)});
   update(ActorPhase::kAlive);
   step({PeerTroubled{worker(20).peer(), PeerTrouble::kBroken, {}}});
@@ -154,7 +154,7 @@ TEST_CASE_FIXTURE(Fixture, "a process that lives and is not reached is an error,
   CHECK(settled() == Settled{{1, "ActorUnavailable"}, {2, "ActorUnavailable"}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "calls given back were not started: they wait for the head's next word") {
+TEST_CASE_FIXTURE(ActorCaller, "calls given back were not started: they wait for the head's next word") {
   step({call(1), call(2)});
   update(ActorPhase::kAlive);
   receive(worker(20).peer(), GiveBack{{task(1), task(2)}});
@@ -167,7 +167,7 @@ TEST_CASE_FIXTURE(Fixture, "calls given back were not started: they wait for the
   CHECK(last_call(21).attempt == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "creation is repeated until it is answered, and calls may be made at once") {
+TEST_CASE_FIXTURE(ActorCaller, "creation is repeated until it is answered, and calls may be made at once") {
   step({create(), call(1)});
   CHECK(sent<CreateActor>(kHead).at(0).spec.owner == kSelf);
   CHECK(sent<WatchActor>(kHead).empty());
@@ -180,7 +180,7 @@ TEST_CASE_FIXTURE(Fixture, "creation is repeated until it is answered, and calls
   CHECK(pushed(20) == Tasks{1});
 }
 
-TEST_CASE_FIXTURE(Fixture, "an actor that cannot be created fails its calls with the reason") {
+TEST_CASE_FIXTURE(ActorCaller, "an actor that cannot be created fails its calls with the reason") {
   step({create(), call(1)});
   receive(kHead, ActorCreated{RequestId{10, 1}, make_error(ErrorKind::kUnschedulable, "no GPU anywhere"), {}});
   CHECK(std::get<ErrorInfo>(outputs<ActorAnswer>().at(0).outcome).kind == ErrorKind::kUnschedulable);
@@ -189,7 +189,7 @@ TEST_CASE_FIXTURE(Fixture, "an actor that cannot be created fails its calls with
   CHECK(submitter.idle());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a constructor's arguments are ready before the head hears of the actor") {
+TEST_CASE_FIXTURE(ActorCaller, "a constructor's arguments are ready before the head hears of the actor") {
   const ObjectLocator object{ObjectId{30, 1}, kThere, kJob};
   SubmitActor event = create();
   event.arguments = {object};
@@ -211,7 +211,8 @@ TEST_CASE_FIXTURE(Fixture, "a constructor's arguments are ready before the head 
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "the last handle ends the actor, gracefully and until the head says so; a name keeps it") {
+TEST_CASE_FIXTURE(ActorCaller,
+                  "the last handle ends the actor, gracefully and until the head says so; a name keeps it") {
   SUBCASE("anonymous") {
     created();
     step({HandleGone{kMade}});
@@ -230,7 +231,7 @@ TEST_CASE_FIXTURE(Fixture, "the last handle ends the actor, gracefully and until
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "looking up asks until it is answered, and an actor that is not used is forgotten") {
+TEST_CASE_FIXTURE(ActorCaller, "looking up asks until it is answered, and an actor that is not used is forgotten") {
   step({LookUpActor{RequestId{10, 4}, "counter", ""}});
   CHECK(sent<FindActor>(kHead).at(0).name == "counter");
   pass(2s);
@@ -245,7 +246,7 @@ TEST_CASE_FIXTURE(Fixture, "looking up asks until it is answered, and an actor t
   CHECK(submitter.stats().actors == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "killing is repeated until the head says that it is dead") {
+TEST_CASE_FIXTURE(ActorCaller, "killing is repeated until the head says that it is dead") {
   step({call(1)});
   update(ActorPhase::kAlive);
   step({EndActor{kMade, true}});

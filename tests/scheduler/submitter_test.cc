@@ -8,9 +8,8 @@ namespace {
 
 using Settled = std::vector<std::pair<std::uint64_t, std::string>>;
 using Tasks = std::vector<std::uint64_t>;
-using Fixture = SubmitterFixture;
 
-TEST_CASE_FIXTURE(Fixture,
+TEST_CASE_FIXTURE(SubmitterFixture,
                   "a task: lease, definition, call, answer; the next one reuses the lease; then it goes back") {
   step({submit(1)});
   REQUIRE(sent<RequestLease>(kNode).size() == 1);
@@ -38,7 +37,7 @@ TEST_CASE_FIXTURE(Fixture,
   CHECK(submitter.idle());
 }
 
-TEST_CASE_FIXTURE(Fixture, "one task at a time until measured, then a millisecond of work, in one message") {
+TEST_CASE_FIXTURE(SubmitterFixture, "one task at a time until measured, then a millisecond of work, in one message") {
   step(tasks(1, 40));
   grant(1, 20);
   CHECK(pushed(20) == Tasks{1});
@@ -49,14 +48,14 @@ TEST_CASE_FIXTURE(Fixture, "one task at a time until measured, then a millisecon
   CHECK(pushed(20).size() == 2);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a pipeline is bounded in calls too") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a pipeline is bounded in calls too") {
   step(tasks(1, 600));
   grant(1, 20);
   done(20, {result(1, 0, 10)});
   CHECK(pushed(20).size() == 256);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a second lease gets its share") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a second lease gets its share") {
   step(tasks(1, 7));
   step({Received{kNode, LeaseGranted{lease(1), worker(20), {}}},
         Received{kNode, LeaseGranted{lease(2), worker(21), {}}}});
@@ -67,7 +66,7 @@ TEST_CASE_FIXTURE(Fixture, "a second lease gets its share") {
   CHECK(pushed(21) == Tasks{4, 6});
 }
 
-TEST_CASE_FIXTURE(Fixture, "requests for leases are bounded, repeated, and dropped when nothing waits") {
+TEST_CASE_FIXTURE(SubmitterFixture, "requests for leases are bounded, repeated, and dropped when nothing waits") {
   step(tasks(1, 100));
   CHECK(sent<RequestLease>(kNode).size() == 16);
   pass(2s);
@@ -84,7 +83,7 @@ TEST_CASE_FIXTURE(Fixture, "requests for leases are bounded, repeated, and dropp
   CHECK(submitter.idle());
 }
 
-TEST_CASE_FIXTURE(Fixture, "a task given back runs again at the front, and costs no attempt") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a task given back runs again at the front, and costs no attempt") {
   step(tasks(1, 5));
   grant(1, 20);
   done(20, {result(1)});
@@ -102,7 +101,7 @@ TEST_CASE_FIXTURE(Fixture, "a task given back runs again at the front, and costs
   CHECK(pushed(20) == Tasks{7});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a reclaimed lease gives back what has not started and ends with what runs") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a reclaimed lease gives back what has not started and ends with what runs") {
   step(tasks(1, 3));
   grant(1, 20);
   done(20, {result(1)});
@@ -117,7 +116,7 @@ TEST_CASE_FIXTURE(Fixture, "a reclaimed lease gives back what has not started an
   CHECK(pushed(21) == Tasks{3});
 }
 
-TEST_CASE_FIXTURE(Fixture, "others behind a call that takes long are taken back from it") {
+TEST_CASE_FIXTURE(SubmitterFixture, "others behind a call that takes long are taken back from it") {
   step(tasks(1, 3));
   grant(1, 20);
   done(20, {result(1)});
@@ -128,7 +127,7 @@ TEST_CASE_FIXTURE(Fixture, "others behind a call that takes long are taken back 
   CHECK(sent<StealBack>(worker(20).peer()).size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a worker that dies: the running task is charged, those behind it are not") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a worker that dies: the running task is charged, those behind it are not") {
   step(tasks(1, 4, 1));
   grant(1, 20);
   done(20, {result(1)});
@@ -146,7 +145,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker that dies: the running task is charged, tho
   CHECK(submitter.stats().retries == 5);
 }
 
-TEST_CASE_FIXTURE(Fixture, "what may not run twice fails with its worker") {
+TEST_CASE_FIXTURE(SubmitterFixture, "what may not run twice fails with its worker") {
   step(tasks(1, 3));
   grant(1, 20);
   done(20, {result(1)});
@@ -156,13 +155,13 @@ TEST_CASE_FIXTURE(Fixture, "what may not run twice fails with its worker") {
   CHECK(settled() == Settled{{2, "WorkerDied"}, {3, "Cancelled"}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "what can never be placed fails with the reason") {
+TEST_CASE_FIXTURE(SubmitterFixture, "what can never be placed fails with the reason") {
   step(tasks(1, 3));
   receive(kNode, LeaseFailed{lease(2), make_error(ErrorKind::kUnschedulable, "no node has 9 CPUs")});
   CHECK(settled() == Settled{{1, "Unschedulable"}, {2, "Unschedulable"}, {3, "Unschedulable"}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a lease that moved goes back to the node that has it") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a lease that moved goes back to the node that has it") {
   step({submit(1)});
   receive(kNode, LeaseMoved{lease(1), kThere});
   CHECK(sent<ResolveNode>(kNode).at(0).node == kThere);
@@ -171,7 +170,7 @@ TEST_CASE_FIXTURE(Fixture, "a lease that moved goes back to the node that has it
   CHECK(sent<ReturnLease>(Peer::of(kThere)).at(0) == ReturnLease{lease(1), false});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a node that is gone takes its leases with it") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a node that is gone takes its leases with it") {
   step(tasks(1, 1, 3));
   grant(1, 20, kThere);
   step({NodeGone{kThere}});
@@ -180,7 +179,7 @@ TEST_CASE_FIXTURE(Fixture, "a node that is gone takes its leases with it") {
   CHECK(last_call(21).attempt == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "a broken link: nothing is pushed into it, and all is said again over the next") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a broken link: nothing is pushed into it, and all is said again over the next") {
   step(tasks(1, 4));
   grant(1, 20);
   done(20, {result(1)});
@@ -195,7 +194,7 @@ TEST_CASE_FIXTURE(Fixture, "a broken link: nothing is pushed into it, and all is
   CHECK(settled() == Settled{{2, ""}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "a worker nobody can say lives is given up, and not used again") {
+TEST_CASE_FIXTURE(SubmitterFixture, "a worker nobody can say lives is given up, and not used again") {
   step({submit(1)});
   grant(1, 20);
   step({PeerTroubled{worker(20).peer(), PeerTrouble::kBroken, died()}});
@@ -205,7 +204,7 @@ TEST_CASE_FIXTURE(Fixture, "a worker nobody can say lives is given up, and not u
   CHECK(sent<ReturnLease>(kNode).at(0) == ReturnLease{lease(1), true});
 }
 
-TEST_CASE_FIXTURE(Fixture, "arguments must be ready before a task is pushed") {
+TEST_CASE_FIXTURE(SubmitterFixture, "arguments must be ready before a task is pushed") {
   const ObjectLocator object{ObjectId{30, 1}, kThere, kJob};
   SubmitTask event = submit(1);
   event.arguments = {object, InlineValue{Bytes::copy_of("a"), {}}, object};
@@ -234,7 +233,7 @@ TEST_CASE_FIXTURE(Fixture, "arguments must be ready before a task is pushed") {
   }
 }
 
-TEST_CASE_FIXTURE(Fixture, "answers that nobody waits for are let go of") {
+TEST_CASE_FIXTURE(SubmitterFixture, "answers that nobody waits for are let go of") {
   step({submit(1)});
   grant(1, 20);
   done(20, {result(1), result(1)});
@@ -244,7 +243,7 @@ TEST_CASE_FIXTURE(Fixture, "answers that nobody waits for are let go of") {
   CHECK(outputs<StaleAnswer>().size() == 1);
 }
 
-TEST_CASE_FIXTURE(Fixture, "exceptions of user code are retried when asked for") {
+TEST_CASE_FIXTURE(SubmitterFixture, "exceptions of user code are retried when asked for") {
   CallSpec made;
   made.max_retries = 1;
   made.retry_exceptions = true;
@@ -263,7 +262,7 @@ TEST_CASE_FIXTURE(Fixture, "exceptions of user code are retried when asked for")
   CHECK(settled() == Settled{{1, "TaskFailed"}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "workers hear what is settled, so that they forget its answer") {
+TEST_CASE_FIXTURE(SubmitterFixture, "workers hear what is settled, so that they forget its answer") {
   step(tasks(1, 100));
   grant(1, 20);
   done(20, {result(1, 0, 10)});
@@ -292,7 +291,7 @@ TEST_CASE("a sequence that never comes holds the watermark for 64 others only") 
   CHECK(mark.value() == 150);
 }
 
-TEST_CASE_FIXTURE(Fixture, "children are cancelled with their parent") {
+TEST_CASE_FIXTURE(SubmitterFixture, "children are cancelled with their parent") {
   SubmitTask child = submit(1);
   child.parent = TaskId{99, 1};
   step({child, submit(2)});
@@ -300,7 +299,7 @@ TEST_CASE_FIXTURE(Fixture, "children are cancelled with their parent") {
   CHECK(settled() == Settled{{1, "Cancelled"}});
 }
 
-TEST_CASE_FIXTURE(Fixture, "the queue's bytes are reported, and fall again") {
+TEST_CASE_FIXTURE(SubmitterFixture, "the queue's bytes are reported, and fall again") {
   SubmitTask event = submit(1);
   event.arguments = {InlineValue{Bytes::copy_of(std::string(1000, 'x')), {}}};
   step({event});
@@ -309,7 +308,7 @@ TEST_CASE_FIXTURE(Fixture, "the queue's bytes are reported, and fall again") {
   CHECK(outputs<QueueChanged>().at(0).bytes == 0);
 }
 
-TEST_CASE_FIXTURE(Fixture, "when the runtime ends, everything that waits is told and every lease goes back") {
+TEST_CASE_FIXTURE(SubmitterFixture, "when the runtime ends, everything that waits is told and every lease goes back") {
   step(tasks(1, 3));
   grant(1, 20);
   step({JobEnding{}});
