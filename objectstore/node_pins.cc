@@ -146,6 +146,17 @@ NodePins::Answer NodePins::on_pinned(const ObjectPinned& message, Outbox& outbox
   return answer;
 }
 
+std::string NodePins::describe(std::size_t lines_max) const {
+  std::string text;
+  for (const ObjectId object : pins_.sorted_keys()) {
+    if (lines_max-- == 0) break;
+    const Pin& pin = pins_.at(object);
+    text += to_string(object) + (pin.pinned ? " pinned" : " asked for") + ": " + std::to_string(pin.views) +
+            " views, " + std::to_string(pin.calls.size()) + " calls wait" + (pin.wanted ? ", read\n" : "\n");
+  }
+  return text;
+}
+
 void NodePins::check() const {
   std::size_t asked = 0;
   for (const ObjectId object : pins_.sorted_keys()) {

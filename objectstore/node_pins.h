@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "objectstore/owner_io.h"
@@ -41,6 +42,8 @@ class NodePins {
   bool asking() const { return asked_ > 0; }
   bool idle() const { return pins_.empty() && brings_.empty() && arguments_.empty(); }
   std::size_t size() const { return pins_.size(); }
+  // A line for each pin, at most `lines_max`. For people.
+  std::string describe(std::size_t lines_max) const;
   void check() const;
 
  private:

@@ -305,7 +305,7 @@ std::string Owner::describe(std::size_t lines_max) const {
     }
     text += "\n";
   }
-  return text;
+  return text + node_pins_.describe(5);
 }
 
 bool Owner::idle() const {

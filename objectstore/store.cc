@@ -245,7 +245,7 @@ void Store::fail_fetch(ObjectId id, const ErrorInfo& error) {
   for (const WaitingPin& waiter : found->second.waiting) {
     ObjectPinned answer;
     answer.object = id;
-    answer.mapped = false;
+    answer.mapped = waiter.map;
     answer.error = error;
     out_->push_back(Send{waiter.process, answer, 0});
   }

@@ -89,9 +89,16 @@ const char* mount_private(const fs::path& folder) {
   return ::mount("tmpfs", folder.c_str(), "tmpfs", MS_NOSUID | MS_NODEV, "mode=0755") == 0 ? nullptr : "mount a tmpfs";
 }
 
+// Fails in a plain chroot, whose root folder is no mount point: what is mounted there might show outside.
+const char* make_mounts_private() {
+  return ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0
+             ? nullptr
+             : "keep mounts to itself (in a chroot the root folder must be a mount point)";
+}
+
 const char* prepare_machine(const MachineSpec& spec) {
   if (::sethostname(spec.name.data(), spec.name.size()) != 0) return "set the host name";
-  if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return "make mounts private";
+  if (const char* wrong = make_mounts_private()) return wrong;
   // Home is /root for whoever runs these tests.
   for (const char* folder : {"/opt", "/tmp", "/root", "/run", "/dev/shm"}) {
     if (const char* wrong = mount_private(folder)) return wrong;
@@ -128,10 +135,9 @@ void kill_and_wait(pid_t& pid) {
 std::optional<std::string> why_no_machines() {
   if (::geteuid() != 0) return "needs root, to make network and mount namespaces";
   std::string error;
-  pid_t child = make_child(
-      kMachine, [] { return nullptr; }, error);
+  pid_t child = make_child(kMachine, make_mounts_private, error);
   kill_and_wait(child);
-  if (!error.empty()) return "this machine makes no namespaces: " + error;
+  if (!error.empty()) return "this machine makes no machines of their own: " + error;
   for (const char* tool : {"ip", "nsenter"}) {
     const auto found = [tool](const char* folder) { return fs::exists(fs::path(folder) / tool); };
     if (!found("/usr/bin") && !found("/bin") && !found("/usr/sbin") && !found("/sbin")) {

@@ -170,6 +170,13 @@ void World::kill_node(NodeId id, const std::string& why) {
     processes_.erase(process);
   }
   network.drop(Peer::of(id), false, notice);
+  // Transfers that had not begun break like those that had.
+  const NodeDaemon& node = nodes_.at(id);
+  for (const auto& [token, pull] : node.reads) {
+    const objectstore::Pulled pulled{pull.object, id,    {},
+                                     {},          false, make_error(ErrorKind::kUnreachable, "its node went away")};
+    time.after(notice, [this, reader = node.readers.at(token), pulled] { post_store(reader, pulled); });
+  }
   nodes_.erase(id);
 }
 

@@ -106,6 +106,11 @@ void Network::open(const Ends& ends, Link& link, std::size_t opener) {
   time_.at(ready, [this, ends, epoch, opener] {
     Link& now = links_.at(ends);
     if (now.epoch != epoch) return;
+    if (!handlers_.alive(now.ends[opener])) {  // nobody is there to notice
+      ++now.epoch;
+      now.open = false;
+      return;
+    }
     const bool through = reachable(now.ends[0], now.ends[1]);
     if (through && handlers_.alive(now.ends[1 - opener])) {
       for (const std::size_t side : {opener, 1 - opener}) handlers_.joined(now.ends[side], now.ends[1 - side]);

@@ -359,6 +359,18 @@ std::string Process::waits() const {
     text += "    reads " + to_string(object) + "\n";
   }
   if (!slabs_.empty()) text += "    waits for room in shared memory\n";
+  const core::EngineStats all = engine.stats();
+  const auto count = [&text](const char* what, std::size_t number) {
+    if (number > 0) text += "    " + std::to_string(number) + " " + what + "\n";
+  };
+  count("calls not settled", all.submitter.calls);
+  count("leases", all.submitter.leases);
+  count("lease requests", all.submitter.lease_requests);
+  count("calls waiting to run", all.executor.waiting);
+  count("calls running", all.executor.running);
+  count("objects borrowed", all.owner.borrowed);
+  count("objects pinned in the store", all.owner.pinned);
+  count("objects lent", all.owner.lent);
   return text + engine.describe_objects(5);
 }
 
