@@ -150,6 +150,9 @@ void Loop::run() {
       watched_before = false;
     } else {
       watched_before = true;
+      // The kick was for a token that others are about to take: kept, it would end every wait at once, without the lock
+      // ever being free for them.
+      impl.resident_kicked = false;
       // Held by one and the same user for a whole grace: sleep until it is dropped.
       if (impl.holder == Holder::kUser && impl.uses == uses_seen) {
         impl.resident = ResidentState::kAsleep;
