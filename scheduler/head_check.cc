@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "runtime/base/check.h"
+#include "runtime/base/protocol/submission.h"
 
 namespace mobula::scheduler {
 
@@ -16,7 +17,7 @@ void Head::check() const {
     MOBULA_CHECK(ended_jobs_.contains(id));
   }
   for (const auto& [id, entry] : submissions_) {
-    const bool active = entry.info.phase == SubmissionPhase::kPending || entry.info.phase == SubmissionPhase::kRunning;
+    const bool active = is_active(entry.info);
     MOBULA_CHECK(active != ended_submissions_.contains(id));
     MOBULA_CHECK(active || entry.waiters.empty());
   }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/protocol/submission.h"
 #include "runtime/base/result.h"
 
 namespace mobula::scheduler {
@@ -176,8 +177,7 @@ void Head::node_gone(NodeId node, const std::string& why) {
   }
   for (const auto& peer : watchers) drop_watcher(peer);
   for (auto& [id, entry] : submissions_) {
-    const bool active = entry.info.phase == SubmissionPhase::kPending || entry.info.phase == SubmissionPhase::kRunning;
-    if (active && entry.info.node == node) {
+    if (is_active(entry.info) && entry.info.node == node) {
       end_submission(entry, SubmissionPhase::kFailed, -1, "the node it ran on is gone: " + why);
     }
   }

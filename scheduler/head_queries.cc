@@ -1,4 +1,5 @@
 // Questions of the command line: answered from the head's books, or passed to the nodes and joined within two seconds.
+#include "runtime/base/protocol/submission.h"
 #include "scheduler/head.h"
 
 #include <algorithm>
@@ -7,21 +8,6 @@
 
 namespace mobula::scheduler {
 namespace {
-
-bool is_active(const SubmissionInfo& info) {
-  return info.phase == SubmissionPhase::kPending || info.phase == SubmissionPhase::kRunning;
-}
-
-const char* name_of(SubmissionPhase phase) {
-  switch (phase) {
-    case SubmissionPhase::kPending: return "pending";
-    case SubmissionPhase::kRunning: return "running";
-    case SubmissionPhase::kSucceeded: return "succeeded";
-    case SubmissionPhase::kFailed: return "failed";
-    case SubmissionPhase::kStopped: return "stopped";
-  }
-  return "?";
-}
 
 void join(QueryReply& into, const QueryReply& from) {
   if (into.columns.empty()) into.columns = from.columns;

@@ -4,6 +4,7 @@
 #include "scheduler/head.h"
 
 #include "runtime/base/check.h"
+#include "runtime/base/protocol/submission.h"
 
 namespace mobula::scheduler {
 
@@ -76,8 +77,7 @@ void Head::restore_one(const SubmissionRecord& record) {
   SubmissionEntry& entry = submissions_[record.info.submission];
   entry.job = record.job;
   entry.info = record.info;
-  const bool active = record.info.phase == SubmissionPhase::kPending || record.info.phase == SubmissionPhase::kRunning;
-  if (active) return;
+  if (is_active(record.info)) return;
   if (const auto forgotten = ended_submissions_.put(record.info.submission, true)) submissions_.erase(*forgotten);
 }
 

@@ -4,14 +4,11 @@
 
 #include <algorithm>
 
+#include "runtime/base/protocol/submission.h"
 #include "runtime/base/result.h"
 
 namespace mobula::scheduler {
 namespace {
-
-bool active(const SubmissionInfo& info) {
-  return info.phase == SubmissionPhase::kPending || info.phase == SubmissionPhase::kRunning;
-}
 
 ErrorInfo unknown(const std::string& submission) {
   return make_error(ErrorKind::kInvalid, "no submission \"" + submission + "\" is known; see `mobula list jobs`");
@@ -69,8 +66,8 @@ void Head::receive(const Peer& from, const StopSubmission& message) {
     return;
   }
   SubmissionEntry& entry = at->second;
-  if (active(entry.info)) stop_submission(entry);
-  if (!active(entry.info)) {
+  if (is_active(entry.info)) stop_submission(entry);
+  if (!is_active(entry.info)) {
     send(from, SubmissionReply{message.request, {}, entry.info});
     return;
   }
@@ -95,7 +92,7 @@ void Head::receive(const Peer& from, const GetSubmission& message) {
   }
   SubmissionEntry& entry = at->second;
   constexpr std::size_t kMaxWaiters = 1024;
-  if (!message.wait || !active(entry.info) || entry.waiters.size() >= kMaxWaiters) {
+  if (!message.wait || !is_active(entry.info) || entry.waiters.size() >= kMaxWaiters) {
     send(from, SubmissionReply{message.request, {}, entry.info});
     return;
   }
@@ -109,7 +106,7 @@ void Head::receive(const Peer& from, const DriverStatus& message) {
   if (from.kind != PeerKind::kNode) return;
   const bool ended = message.phase != SubmissionPhase::kPending && message.phase != SubmissionPhase::kRunning;
   const auto at = submissions_.find(message.submission);
-  const bool ours = at != submissions_.end() && active(at->second.info) && at->second.info.node == NodeId{from.id};
+  const bool ours = at != submissions_.end() && is_active(at->second.info) && at->second.info.node == NodeId{from.id};
   if (ended || !ours) send(from, StopDriver{message.submission});  // acknowledged, or not wanted there
   if (!ours) return;
   SubmissionEntry& entry = at->second;
@@ -160,7 +157,7 @@ void Head::save(const SubmissionEntry& entry) {
 void Head::sweep_submissions() {
   std::vector<std::string> open;
   for (const auto& [id, entry] : submissions_) {
-    if (active(entry.info)) open.push_back(id);
+    if (is_active(entry.info)) open.push_back(id);
   }
   for (const auto& id : open) {
     SubmissionEntry& entry = submissions_.at(id);

@@ -13,13 +13,6 @@
 namespace mobula::cli {
 namespace {
 
-void add_cluster_options(CLI::App* app, ClusterOptions& cluster) {
-  app->add_option("--address", cluster.address,
-                  "HOST:PORT of the head (default: MOBULA_ADDRESS, then the cluster file's)");
-  app->add_option("--cluster-file", cluster.cluster_file,
-                  "cluster file (default: MOBULA_CLUSTER_FILE, then ~/.mobula/cluster.json)");
-}
-
 void add_submit(CLI::App& app, int& code) {
   auto options = std::make_shared<SubmitOptions>();
   auto* command = app.add_subcommand("submit", "run a program on the cluster; it outlives this shell");
@@ -124,6 +117,13 @@ void add_run_driver(CLI::App& app, int& code) {
 }
 
 }  // namespace
+
+void add_cluster_options(CLI::App* app, ClusterOptions& cluster) {
+  app->add_option("--address", cluster.address,
+                  "HOST:PORT of the head (default: MOBULA_ADDRESS, then the cluster file's)");
+  app->add_option("--cluster-file", cluster.cluster_file,
+                  "cluster file (default: MOBULA_CLUSTER_FILE, then ~/.mobula/cluster.json)");
+}
 
 void add_job_commands(CLI::App& app, int& code) {
   add_submit(app, code);

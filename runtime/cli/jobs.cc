@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/base/protocol/submission.h"
 #include "runtime/base/rng.h"
 #include "runtime/cli/log_stream.h"
 #include "runtime/cli/output.h"
@@ -29,21 +30,6 @@ constexpr Duration kWaitSlice = std::chrono::seconds(20);   // of one question t
 constexpr Duration kStopWait = std::chrono::seconds(30);
 constexpr unsigned kStuckMax = 5;
 constexpr const char* kProgramFolder = ".mobula-program";
-
-const char* state_of(SubmissionPhase phase) {
-  switch (phase) {
-    case SubmissionPhase::kPending: return "pending";
-    case SubmissionPhase::kRunning: return "running";
-    case SubmissionPhase::kSucceeded: return "succeeded";
-    case SubmissionPhase::kFailed: return "failed";
-    case SubmissionPhase::kStopped: return "stopped";
-  }
-  return "?";
-}
-
-bool ended(const SubmissionInfo& info) {
-  return info.phase != SubmissionPhase::kPending && info.phase != SubmissionPhase::kRunning;
-}
 
 int exit_code_of_job(const SubmissionInfo& info) {
   switch (info.phase) {
@@ -65,24 +51,24 @@ std::string command_of(const SubmissionInfo& info) {
 void print(const SubmissionInfo& info, bool json) {
   if (json) {
     nlohmann::json out{{"submission", info.submission},
-                       {"state", state_of(info.phase)},
+                       {"state", name_of(info.phase)},
                        {"command", info.argv},
                        {"message", info.message},
                        {"start_ms", info.start_time_ms}};
     out["node"] = info.node ? nlohmann::json(to_string(info.node)) : nlohmann::json();
     out["job"] = info.job ? nlohmann::json(to_string(info.job)) : nlohmann::json();
-    out["exit_code"] = ended(info) ? nlohmann::json(info.exit_code) : nlohmann::json();
-    out["end_ms"] = ended(info) ? nlohmann::json(info.end_time_ms) : nlohmann::json();
+    out["exit_code"] = is_active(info) ? nlohmann::json() : nlohmann::json(info.exit_code);
+    out["end_ms"] = is_active(info) ? nlohmann::json() : nlohmann::json(info.end_time_ms);
     std::cout << out.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
     return;
   }
-  std::cout << info.submission << " " << state_of(info.phase);
+  std::cout << info.submission << " " << name_of(info.phase);
   if (info.phase == SubmissionPhase::kFailed && info.exit_code >= 0) std::cout << ", exit code " << info.exit_code;
   if (!info.message.empty()) std::cout << ": " << info.message;
   std::cout << "\n  command  " << command_of(info);
   if (info.node) std::cout << "\n  node     " << to_string(info.node);
   if (info.job) std::cout << "\n  job      " << to_string(info.job);
-  if (ended(info)) std::cout << "\n  took     " << (info.end_time_ms - info.start_time_ms) / 1000 << " s";
+  if (!is_active(info)) std::cout << "\n  took     " << (info.end_time_ms - info.start_time_ms) / 1000 << " s";
   std::cout << std::endl;
 }
 
@@ -247,7 +233,7 @@ Result<std::optional<SubmissionInfo>> wait_for_end(PatientClient& client, const 
     get.submission = submission;
     get.wait = true;
     auto info = ask_about(client, get, left);
-    if (info && ended(*info)) return std::optional(*std::move(info));
+    if (info && !is_active(*info)) return std::optional(*std::move(info));
     if (!info && info.error().kind != ErrorKind::kTimeout) return info.error();
     if (info) std::this_thread::sleep_for(kLook);  // answered early: too many wait
   }
@@ -305,7 +291,7 @@ int submit(const SubmitOptions& options) {
   if (options.json) {
     print(**last, true);
   } else {
-    std::cerr << id << " " << state_of((*last)->phase) << ((*last)->message.empty() ? "" : ": " + (*last)->message)
+    std::cerr << id << " " << name_of((*last)->phase) << ((*last)->message.empty() ? "" : ": " + (*last)->message)
               << std::endl;
   }
   return exit_code_of_job(**last);

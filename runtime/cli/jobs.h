@@ -48,5 +48,7 @@ int logs(const LogOptions& options);
 
 // `submit`, `job ...` and `logs` with all they take; the command that is run leaves its exit code in `code`.
 void add_job_commands(CLI::App& app, int& code);
+// --address and --cluster-file.
+void add_cluster_options(CLI::App* app, ClusterOptions& cluster);
 
 }  // namespace mobula::cli

@@ -21,13 +21,6 @@ std::vector<std::pair<std::string, std::string>> pairs_of(const std::vector<std:
   return pairs;
 }
 
-void add_cluster(CLI::App* app, ClusterOptions& cluster) {
-  app->add_option("--address", cluster.address,
-                  "HOST:PORT of the head (default: MOBULA_ADDRESS, then the cluster file's)");
-  app->add_option("--cluster-file", cluster.cluster_file,
-                  "cluster file (default: MOBULA_CLUSTER_FILE, then ~/.mobula/cluster.json)");
-}
-
 void add_node(CLI::App* app, DaemonOptions& daemon, std::vector<std::string>& resources,
               std::vector<std::string>& labels) {
   app->add_option("--address", daemon.address, "HOST:PORT of the head to join");
@@ -95,14 +88,14 @@ struct Commands {
     command->footer("Example: mobula stop --cluster-file cluster.json");
     command->add_flag("--all", stop_options.all, "every cluster of this user");
     command->add_flag("--json", stop_options.json);
-    add_cluster(command, stop_options.cluster);
+    add_cluster_options(command, stop_options.cluster);
     command->callback([this] { code = mobula::cli::stop(stop_options); });
   }
 
   CLI::App* question(const char* name, const char* text, const char* example) {
     auto* command = app.add_subcommand(name, text);
     command->footer(std::string("Example: mobula ") + example);
-    add_cluster(command, cluster);
+    add_cluster_options(command, cluster);
     command->add_flag("--json", json, "JSON instead of a table");
     return command;
   }

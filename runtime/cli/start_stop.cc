@@ -15,6 +15,7 @@
 
 #include "runtime/base/rng.h"
 #include "runtime/cli/commands.h"
+#include "runtime/process/build_id.h"
 #include "runtime/process/daemon_launch.h"
 #include "runtime/process/pid_watch.h"
 #include "runtime/process/session_dir.h"
@@ -29,10 +30,6 @@ struct Started {
   pid_t pid = 0;
 };
 
-std::string own_binary() {
-  return std::filesystem::read_symlink("/proc/self/exe").string();
-}
-
 void add(std::vector<std::string>& arguments, const char* name, const std::string& value) {
   if (value.empty()) return;
   arguments.emplace_back(name);
@@ -46,7 +43,7 @@ void add(std::vector<std::string>& arguments, const char* name, const std::optio
 
 Result<Started> launch(std::vector<std::string> arguments, const std::string& log_path) {
   process::DaemonSpec spec;
-  spec.binary = own_binary();
+  spec.binary = process::executable_path();
   spec.arguments = std::move(arguments);
   spec.log_path = log_path;
   auto started = process::spawn_daemon(spec);

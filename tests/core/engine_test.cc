@@ -7,6 +7,7 @@
 
 #include "runtime/base/result.h"
 #include "runtime/core/engine/engine.h"
+#include "tests/actions.h"
 
 namespace mobula::core {
 namespace {
@@ -55,19 +56,11 @@ struct Side {
   }
   template <class M>
   std::vector<M> sent(const Peer& to) const {
-    std::vector<M> found;
-    for (const Send& send : actions.sends) {
-      if (send.to == to && std::holds_alternative<M>(send.message)) found.push_back(std::get<M>(send.message));
-    }
-    return found;
+    return testing::sent_to<M>(actions.sends, to);
   }
   template <class O>
   std::vector<O> orders() const {
-    std::vector<O> found;
-    for (const Order& order : actions.orders) {
-      if (const auto* one = std::get_if<O>(&order)) found.push_back(*one);
-    }
-    return found;
+    return testing::those<O>(actions.orders);
   }
   // What the last step sent to the other side, as it arrives there.
   std::vector<Event> for_other(const ProcessAddress& self, const ProcessAddress& other) const {

@@ -6,6 +6,7 @@
 
 #include "runtime/base/result.h"
 #include "scheduler/executor.h"
+#include "tests/actions.h"
 
 namespace mobula::scheduler {
 namespace {
@@ -59,19 +60,11 @@ struct ExecutorFixture {
   }
   template <class M>
   std::vector<M> sent(const Peer& to) const {
-    std::vector<M> found;
-    for (const Send& send : actions.sends) {
-      if (send.to == to && std::holds_alternative<M>(send.message)) found.push_back(std::get<M>(send.message));
-    }
-    return found;
+    return testing::sent_to<M>(actions.sends, to);
   }
   template <class O>
   std::vector<O> outputs() const {
-    std::vector<O> found;
-    for (const ExecutorOutput& output : actions.outputs) {
-      if (const auto* one = std::get_if<O>(&output)) found.push_back(*one);
-    }
-    return found;
+    return testing::those<O>(actions.outputs);
   }
   std::vector<CallResult> answers(const Peer& to = kCaller) const {
     std::vector<CallResult> results;

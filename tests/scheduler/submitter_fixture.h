@@ -10,6 +10,7 @@
 
 #include "runtime/base/result.h"
 #include "scheduler/submitter.h"
+#include "tests/actions.h"
 
 namespace mobula::scheduler::test {
 
@@ -69,19 +70,11 @@ struct SubmitterFixture {
 
   template <class M>
   std::vector<M> sent(const Peer& to) const {
-    std::vector<M> found;
-    for (const Send& send : actions.sends) {
-      if (send.to == to && std::holds_alternative<M>(send.message)) found.push_back(std::get<M>(send.message));
-    }
-    return found;
+    return testing::sent_to<M>(actions.sends, to);
   }
   template <class O>
   std::vector<O> outputs() const {
-    std::vector<O> found;
-    for (const SubmitterOutput& output : actions.outputs) {
-      if (const auto* one = std::get_if<O>(&output)) found.push_back(*one);
-    }
-    return found;
+    return testing::those<O>(actions.outputs);
   }
   // The tasks pushed to `to` by the last step, in order.
   std::vector<std::uint64_t> pushed(std::uint64_t to) const {
