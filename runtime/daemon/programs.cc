@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "runtime/process/build_id.h"
+#include "runtime/process/content_store.h"
 #include "runtime/process/sha256.h"
 
 namespace mobula::daemon {
@@ -299,8 +300,7 @@ void Programs::arrived(const std::string& what, const Result<std::string>& path)
 
 // Where a file of that hash lies, with the name that asks for it.
 Result<std::string> Programs::file_name(const std::string& hash, const std::string& name) const {
-  const bool sane = hash.size() == 64 && hash.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!sane) return make_error(ErrorKind::kInvalid, "the node that has it names no SHA-256");
+  if (!process::is_content_hash(hash)) return make_error(ErrorKind::kInvalid, "the node that has it names no SHA-256");
   const std::string folder = folder_ + "/files/" + hash;
   std::error_code failed;
   fs::create_directories(folder, failed);

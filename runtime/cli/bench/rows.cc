@@ -1,14 +1,9 @@
 #include "runtime/cli/bench/rows.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -55,10 +50,6 @@ void call_all(const std::vector<Actor<Server>>& servers, int count) {
   get(refs);
 }
 
-void one_client(const std::vector<Actor<Server>>& servers, int count) {
-  call_all(servers, count);
-}
-
 std::vector<Actor<Server>> make_servers(int count) {
   std::vector<Actor<Server>> servers;
   std::vector<ObjectRef<int>> first;
@@ -103,7 +94,7 @@ double actor_async(double seconds, int count) {
 double many_to_many(double seconds) {
   const auto servers = make_servers(2);
   const auto round = [&] {
-    std::vector<ObjectRef<void>> clients{remote<one_client>(servers, kBatch), remote<one_client>(servers, kBatch)};
+    std::vector<ObjectRef<void>> clients{remote<call_all>(servers, kBatch), remote<call_all>(servers, kBatch)};
     get(clients);
     return true;
   };
